@@ -26,7 +26,7 @@ main() {
     cargo test --locked "$@" --no-run
     work=$(mktemp --directory)
     trap 'rm -rf "$work"' EXIT
-    # Tests add a line for what they leave out: tests/src/left_out.rs.
+    # Tests add a line for what they leave out: tests/src/skipped_tests.rs.
     export OUTRIGGER_LEFT_OUT="$work/left-out"
     touch "$OUTRIGGER_LEFT_OUT"
     run_all "$@" | tee "$work/log" || status=$?

@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_text_is_cut_between_characters() {
+    fn long_text_is_cut_at_a_character_boundary() {
         assert_eq!(shorten("short"), "short");
         let long = shorten(&"ü".repeat(501)).into_owned();
         assert!(long.starts_with('ü') && long.ends_with("ü… (1002 bytes)"), "{long}");

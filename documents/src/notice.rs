@@ -49,4 +49,5 @@ pub fn read(text: &str) -> Result<(Value, Option<Oddity>), YamlError> {
 }
 
 /// Explains Istio's result for a document that a strict parser rejects.
-pub const LAST_COUNTS: &str = "of a repeated key the last counts, of several documents the first";
+pub const LAST_COUNTS: &str =
+    "the last of repeated keys and the first of several documents are used";

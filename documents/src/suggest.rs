@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_of_the_pen_are_seen_through() {
+    fn typing_errors_get_a_suggestion() {
         let words = ["true", "false", "interceptionMode", "includeInboundPorts"];
         for (word, near) in [
             ("ture", Some("true")),

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_beside_known_ones_is_named_with_what_may_be_meant() {
+    fn unknown_key_is_named_with_a_suggestion() {
         const SHAPE: Shape =
             Shape::Keys("policy labels", &[("rules", Shape::List(&Shape::Keys("verbs", &[])))]);
         let document = json!({

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_read_whatever_their_case() {
+    fn field_names_match_in_any_letter_case() {
         let given = json!({
             "HOSTNETWORK": true,
             "Containers": [{
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_later_of_two_spellings_counts() {
+    fn later_of_two_spellings_is_used() {
         for (given, expected) in [
             (json!({"hostIPC": false, "hostipc": true}), true),
             (json!({"hostIPC": true, "HOSTIPC": false}), true),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_of_a_type_has_a_name_of_its_own() {
+    fn field_names_of_a_type_are_unique() {
         for of in &crate::ALL[..crate::MESSAGES.start] {
             let mut names: Vec<_> = of.fields().map(|f| f.json.to_ascii_lowercase()).collect();
             let count = names.len();

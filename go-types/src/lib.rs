@@ -74,7 +74,7 @@ pub enum FieldKind {
     Struct(&'static Type),
     /// Kubernetes' `metav1.Time`.
     Time,
-    /// Of 32 bits, without a sign.
+    /// Unsigned 32-bit integer.
     Unsigned,
     /// A scalar that may be absent, in its protobuf wrapper.
     Wrapper(&'static FieldKind),

@@ -115,14 +115,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_ends_with_its_budget() {
+    fn work_ends_when_the_budget_is_spent() {
         let spent = Budget::new(10).enter(|| [spend(4), spend(6), spend(0), spend(1)]);
         assert_eq!(spent, [Ok(()), Ok(()), Ok(()), Err(Exhausted::Units { limit: 10 })]);
         assert_eq!(spend(usize::MAX), Ok(()));
     }
 
     #[test]
-    fn a_flag_ends_the_work() {
+    fn cancel_flag_ends_the_work() {
         let flag = Arc::new(AtomicBool::new(false));
         Budget::new(10).cancelled_by(Arc::clone(&flag)).enter(|| {
             assert_eq!(spend(1), Ok(()));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inner_budget_gives_way_to_the_outer_one() {
+    fn outer_budget_limits_the_inner_one() {
         Budget::new(1).enter(|| {
             Budget::new(5).enter(|| assert_eq!(spend(5), Ok(())));
             assert_eq!(spend(1), Ok(()));

@@ -9,7 +9,7 @@ use reason::Reason;
 use serde_json::{Value, json};
 
 #[test]
-fn the_init_container_has_resources_of_its_own() {
+fn init_container_has_its_own_resources() {
     let values = json!({"outrigger": {"initResources": {"requests": {"cpu": "1m"}}}});
     let pod = injected(&values, &pod(&json!({}), &json!({}))).pod;
     assert_eq!(container(&pod, "istio-init")["resources"], json!({"requests": {"cpu": "1m"}}));
@@ -17,7 +17,7 @@ fn the_init_container_has_resources_of_its_own() {
 }
 
 #[test]
-fn annotations_stand_before_the_setting_of_the_init_container() {
+fn annotations_precede_init_resources_of_the_values() {
     let values = json!({"outrigger": {"initResources": {"requests": {"cpu": "1m"}}}});
     let annotations =
         json!({"sidecar.outrigger.io/initMemoryLimit": "8Mi", "sidecar.istio.io/proxyCPU": "5m"});
@@ -27,7 +27,7 @@ fn annotations_stand_before_the_setting_of_the_init_container() {
 }
 
 #[test]
-fn cpu_limits_go_by_one_switch_unless_a_pod_asks_for_one() {
+fn cpu_limits_can_be_omitted_unless_annotated() {
     let values = json!({"outrigger": {"cpuLimits": "omit"}});
     let plain = injected(&values, &pod(&json!({}), &json!({}))).pod;
     for name in ["istio-init", "istio-proxy"] {
@@ -40,7 +40,7 @@ fn cpu_limits_go_by_one_switch_unless_a_pod_asks_for_one() {
 }
 
 #[test]
-fn a_sidecar_that_does_not_fit_the_pods_own_resources_is_told() {
+fn sidecar_above_pod_resources_gets_a_warning() {
     let spec = json!({"resources": {"requests": {"cpu": "50m"}, "limits": {"cpu": "500m"}}});
     let whole = pod(&json!({}), &spec);
     let kept = injected(&json!({}), &whole);
@@ -59,7 +59,7 @@ fn a_sidecar_that_does_not_fit_the_pods_own_resources_is_told() {
 }
 
 #[test]
-fn a_container_that_runs_as_the_proxy_is_told_or_refused() {
+fn container_with_the_proxy_user_is_reported_or_denied() {
     let of_pod = pod(&json!({}), &json!({"securityContext": {"runAsUser": 1337}}));
     let mut of_container = pod(&json!({}), &json!({}));
     of_container["spec"]["containers"][0]["securityContext"] = json!({"runAsGroup": 1337});
@@ -84,7 +84,7 @@ fn a_container_that_runs_as_the_proxy_is_told_or_refused() {
 }
 
 #[test]
-fn a_pods_own_revision_counts_where_the_setting_says_so() {
+fn pod_revision_label_decides_if_the_setting_says_so() {
     let own = json!({"outrigger": {"podRevision": "own", "revisionTags": ["prod"]}});
     let labelled = |revision: &str| {
         let mut pod = pod(&json!({}), &json!({}));
@@ -109,7 +109,7 @@ fn a_pods_own_revision_counts_where_the_setting_says_so() {
 }
 
 #[test]
-fn capture_spares_the_user_that_the_pods_own_proxy_has_also_with_tproxy() {
+fn capture_excludes_the_user_supplied_proxy_user() {
     let mut pod = pod(&json!({"sidecar.istio.io/interceptionMode": "TPROXY"}), &json!({}));
     let proxy = json!({"name": "istio-proxy", "image": "auto",
         "securityContext": {"runAsUser": 1234, "runAsGroup": 4321}});
@@ -123,7 +123,7 @@ fn capture_spares_the_user_that_the_pods_own_proxy_has_also_with_tproxy() {
 }
 
 #[test]
-fn a_scrape_annotation_that_is_no_boolean_says_nothing() {
+fn non_boolean_scrape_annotation_has_no_effect() {
     for (value, merged) in [("true", true), ("maybe", true), ("false", false), ("0", false)] {
         let annotations = json!({"prometheus.io/scrape": value, "prometheus.io/port": "8080"});
         let pod = injected(&json!({}), &pod(&annotations, &json!({}))).pod;
@@ -133,7 +133,7 @@ fn a_scrape_annotation_that_is_no_boolean_says_nothing() {
 }
 
 #[test]
-fn wrong_annotations_refuse_the_pod_by_name() {
+fn invalid_annotations_deny_the_pod_by_name() {
     for (key, value) in [
         ("prometheus.istio.io/merge-metrics", "maybe"),
         ("proxy.istio.io/overrides", r#"{"containers": 5}"#),
@@ -157,7 +157,7 @@ fn wrong_annotations_refuse_the_pod_by_name() {
 }
 
 #[test]
-fn a_selector_that_kubernetes_refuses_leaves_the_others_in_force() {
+fn invalid_selector_leaves_the_others_in_force() {
     let config = "policy: enabled\nneverInjectSelector:\n\
                   - matchExpressions: [{key: app, operator: Is, values: [web]}]\n\
                   - matchLabels: {app: 'not a value!'}\n\
@@ -173,7 +173,7 @@ fn a_selector_that_kubernetes_refuses_leaves_the_others_in_force() {
 }
 
 #[test]
-fn all_that_is_wrong_is_told_at_once_whoever_finds_it() {
+fn all_errors_are_reported_together() {
     let annotations = json!({
         "sidecar.istio.io/proxyCPU": "3x", "prometheus.io/port": "15090",
         "inject.istio.io/templates": "sidcar",
@@ -190,7 +190,7 @@ fn all_that_is_wrong_is_told_at_once_whoever_finds_it() {
 }
 
 #[test]
-fn what_kubernetes_will_refuse_is_told_by_its_annotation() {
+fn values_kubernetes_rejects_name_their_annotation() {
     let told = |annotations: Value, spec: &Value| {
         warnings(&injected(&json!({}), &pod(&annotations, spec))).join("\n")
     };
@@ -207,7 +207,7 @@ fn what_kubernetes_will_refuse_is_told_by_its_annotation() {
 }
 
 #[test]
-fn what_of_an_annotation_does_not_fit_kubernetes_types_is_refused_by_its_path() {
+fn annotation_json_errors_name_the_path() {
     let (volume, mount) = ("sidecar.istio.io/userVolume", "sidecar.istio.io/userVolumeMount");
     let overrides = "proxy.istio.io/overrides";
     for (key, value, told) in [
@@ -247,7 +247,7 @@ fn what_of_an_annotation_does_not_fit_kubernetes_types_is_refused_by_its_path() 
 }
 
 #[test]
-fn a_container_that_its_record_could_not_hold_is_refused_at_once() {
+fn container_too_large_for_the_record_is_denied() {
     let own = json!([{"name": "web", "image": "web:1"}, {"name": "istio-proxy", "env": "x"}]);
     let error = outcome(&json!({}), &pod(&json!({}), &json!({"containers": own})), "").unwrap_err();
     let expected = "pod: container istio-proxy.env is a string, not a list";
@@ -255,7 +255,7 @@ fn a_container_that_its_record_could_not_hold_is_refused_at_once() {
 }
 
 #[test]
-fn a_directive_of_the_merge_in_an_annotation_is_refused() {
+fn merge_directive_in_an_annotation_is_rejected() {
     for (key, value, directive) in [
         ("userVolume", r#"{"v":{"$patch":"replace","emptyDir":{}}}"#, "$patch"),
         ("userVolume", r#"{"mine":{"$patch":"delete"}}"#, "$patch"),
@@ -280,16 +280,16 @@ fn a_directive_of_the_merge_in_an_annotation_is_refused() {
 }
 
 #[test]
-fn a_network_that_no_label_can_name_is_left_to_the_proxy() {
+fn network_invalid_as_a_label_is_only_set_on_the_proxy() {
     let injection =
         injected(&json!({"global": {"network": "vpc/1"}}), &pod(&json!({}), &json!({})));
     assert_eq!(injection.pod["metadata"]["labels"]["topology.istio.io/network"], Value::Null);
     let told = warnings(&injection);
-    assert!(told[0].starts_with("network \"vpc/1\" cannot be the value of a label"), "{told:?}");
+    assert!(told[0].starts_with("network \"vpc/1\" is not a valid label value"), "{told:?}");
 }
 
 #[test]
-fn a_name_that_is_no_variables_is_refused() {
+fn invalid_variable_name_is_rejected() {
     for (key, value, name) in [
         ("proxy.istio.io/config", "proxyMetadata: {'A=B': x}", "A=B"),
         ("proxy.istio.io/config", "proxyMetadata: {'': x}", ""),
@@ -303,7 +303,7 @@ fn a_name_that_is_no_variables_is_refused() {
 }
 
 #[test]
-fn blanks_round_the_status_port_are_no_part_of_it() {
+fn blanks_around_the_status_port_are_ignored() {
     let pod =
         injected(&json!({}), &pod(&json!({"status.sidecar.istio.io/port": " 15022 "}), &json!({})))
             .pod;
@@ -312,7 +312,7 @@ fn blanks_round_the_status_port_are_no_part_of_it() {
 }
 
 #[test]
-fn a_value_of_any_length_makes_no_endless_message() {
+fn long_values_are_cut_in_messages() {
     for (key, value) in [
         ("sidecar.istio.io/proxyCPU", "x".repeat(100_000)),
         ("inject.istio.io/templates", "x".repeat(100_000)),
@@ -327,14 +327,14 @@ fn a_value_of_any_length_makes_no_endless_message() {
 }
 
 #[test]
-fn a_list_of_templates_as_long_as_annotations_may_be_is_refused() {
+fn long_template_list_is_rejected() {
     let annotations = json!({"inject.istio.io/templates": "sidecar,".repeat(30_000)});
     let error = outcome(&json!({}), &pod(&annotations, &json!({})), "").unwrap_err().to_string();
     assert!(error.contains("is not a list of at most 32 templates"), "{error}");
 }
 
 #[test]
-fn a_pod_of_windows_is_left_alone() {
+fn windows_pod_is_skipped() {
     let pod = pod(&json!({}), &json!({"os": {"name": "windows"}}));
     let InjectionOutcome::Skipped { reason, .. } = outcome(&json!({}), &pod, "").unwrap() else {
         panic!("Kubernetes refuses users and capabilities there");
@@ -343,7 +343,7 @@ fn a_pod_of_windows_is_left_alone() {
 }
 
 #[test]
-fn what_yaml_makes_of_the_proxys_metadata_is_told() {
+fn proxy_metadata_converted_by_yaml_gets_a_warning() {
     for (written, text) in [
         ("010", Some("8")),
         ("1.50", Some("1.5")),
@@ -371,7 +371,7 @@ fn what_yaml_makes_of_the_proxys_metadata_is_told() {
 }
 
 #[test]
-fn a_template_that_the_configuration_does_not_have_is_its_own_fault() {
+fn undefined_template_names_who_requested_it() {
     let asked = json!({"inject.istio.io/templates": "a"});
     for (config, annotations, requested_by) in [
         ("defaultTemplates: [nope]", json!({}), "defaultTemplates of the configuration"),
@@ -402,7 +402,7 @@ fn a_template_that_the_configuration_does_not_have_is_its_own_fault() {
 }
 
 #[test]
-fn what_is_nearly_right_is_told() {
+fn misspelt_labels_and_annotations_get_a_warning() {
     let mut pod = pod(&json!({"sidecar.istio.io/proxyCpu": "1"}), &json!({}));
     pod["metadata"]["labels"]["sidecar.istio.io/injct"] = "true".into();
     let told = warnings(&injected(&json!({}), &pod));
@@ -412,14 +412,14 @@ fn what_is_nearly_right_is_told() {
 }
 
 #[test]
-fn what_is_nearly_right_is_told_of_a_pod_that_is_left_alone() {
+fn skipped_pod_gets_warnings_about_misspelt_keys() {
     let off = Some(Document { source: "the ConfigMap", text: "policy: disabled" });
     let documents = Documents { inject_config: off, ..Documents::default() };
     let settings = Settings::parse(&documents, Process::default()).unwrap();
     for (list, key, value, hint) in [
         ("labels", "sidecar.istio.io/injct", "true", "did you mean sidecar.istio.io/inject?"),
         ("annotations", "istio.io/inject", "true", "did you mean sidecar.istio.io/inject?"),
-        ("labels", "sidecar.istio.io/inject", "yes", "it is \"true\" or \"false\""),
+        ("labels", "sidecar.istio.io/inject", "yes", "use \"true\" or \"false\""),
         ("labels", "app.example/injct", "true", ""),
     ] {
         let mut pod = pod(&json!({}), &json!({}));
@@ -437,7 +437,7 @@ fn what_is_nearly_right_is_told_of_a_pod_that_is_left_alone() {
 }
 
 #[test]
-fn containers_that_a_later_injection_changes_are_recorded_then() {
+fn containers_changed_by_reinjection_are_recorded() {
     let spec = json!({"containers": [{"name": "web", "image": "web:1"},
         {"name": "side", "image": "side:1", "ports": [{"containerPort": 80}]}]});
     let plain = pod(&json!({}), &spec);
@@ -478,7 +478,7 @@ fn containers_that_a_later_injection_changes_are_recorded_then() {
 }
 
 #[test]
-fn a_proxy_with_a_restart_policy_stays_where_its_user_wrote_it() {
+fn user_supplied_native_sidecar_keeps_its_place() {
     for templates in ["grpc-simple", "sidecar", "grpc-agent"] {
         let annotations = json!({"inject.istio.io/templates": templates});
         let proxy = json!({"name": "istio-proxy", "image": "mine:1", "restartPolicy": "Always"});

@@ -21,7 +21,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_merge_is_a_deep_merge(pod in pod(), overlay in pod()) {
+    fn merge_is_a_deep_merge(pod in pod(), overlay in pod()) {
         let mut theirs = typed(&pod);
         theirs.merge_from(typed(&overlay));
         let mut ours = pod;

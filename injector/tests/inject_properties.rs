@@ -14,7 +14,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn the_patch_gives_the_injected_pod(pod in pods(), native in any::<bool>()) {
+    fn patch_produces_the_injected_pod(pod in pods(), native in any::<bool>()) {
         let Some(injection) = injected(&pod, native) else { return Ok(()) };
         let mut patched = pod.clone();
         json_patch::patch(&mut patched, &injection.patch().owned()).unwrap();
@@ -22,14 +22,14 @@ proptest! {
     }
 
     #[test]
-    fn a_second_injection_changes_nothing(pod in pods(), native in any::<bool>()) {
+    fn reinjection_changes_nothing(pod in pods(), native in any::<bool>()) {
         let Some(first) = injected(&pod, native) else { return Ok(()) };
         let second = injected(&first.pod, native).expect("an injected pod is injected again");
         prop_assert!(second.patch().is_empty(), "{}", serde_json::to_string(&second.patch()).unwrap());
     }
 
     #[test]
-    fn another_revisions_pod_becomes_this_revisions(
+    fn pod_of_another_revision_is_converted(
         // If the proxy changes between native sidecar and container, Istio treats the previous
         // proxy as user-supplied.
         pod in pods(), native in any::<bool>(),
@@ -65,7 +65,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_not_injections_stays(pod in pods(), native in any::<bool>()) {
+    fn user_fields_are_not_changed(pod in pods(), native in any::<bool>()) {
         let Some(injection) = injected(&pod, native) else { return Ok(()) };
         prop_assert_eq!(&injection.pod["spec"]["future"], &pod["spec"]["future"]);
         for (list, key) in [("containers", "name"), ("initContainers", "name"), ("volumes", "name")] {
@@ -92,27 +92,27 @@ proptest! {
     }
 
     #[test]
-    fn there_is_one_proxy(pod in pods(), native in any::<bool>()) {
+    fn injected_pod_has_one_proxy(pod in pods(), native in any::<bool>()) {
         let Some(injection) = injected(&pod, native) else { return Ok(()) };
         let proxies = by_name(&injection.pod).into_iter().filter(|c| c["name"] == "istio-proxy");
         prop_assert_eq!(proxies.count(), 1);
     }
 
     #[test]
-    fn the_same_pod_gives_the_same_bytes(pod in pods()) {
+    fn same_pod_gives_the_same_bytes(pod in pods()) {
         let bytes = || injected(&pod, true).map(|injection| serde_json::to_vec(&injection.patch()).unwrap());
         prop_assert_eq!(bytes(), bytes());
     }
 
     #[test]
-    fn no_pod_whatever_its_form_ends_in_a_panic(pod in anything()) {
+    fn pod_of_any_form_causes_no_panic(pod in anything()) {
         let _ = inject(settings(true), target(&pod));
     }
 }
 
 /// A null in a user-supplied proxy removes nothing from the injected one.
 #[test]
-fn null_in_the_users_proxy_says_nothing() {
+fn null_in_a_user_supplied_proxy_has_no_effect() {
     let pod = json!({"metadata": {}, "spec": {"containers": [{"name": "app"},
         {"name": "istio-proxy", "image": "auto", "env": null, "args": null}]}});
     let injection = injected(&pod, true).unwrap();
@@ -123,7 +123,7 @@ fn null_in_the_users_proxy_says_nothing() {
 
 /// Injection moves a user-supplied proxy, but its ports keep their place among the others.
 #[test]
-fn ports_of_a_proxy_between_containers_keep_their_place() {
+fn ports_of_a_proxy_between_containers_keep_their_position() {
     let port = |name: &str, port: u16| json!({"name": name, "image": "x", "ports": [{"containerPort": port}]});
     let plain = [port("a", 1), port("istio-proxy", 2), port("b", 3)];
     for lists in [
@@ -141,7 +141,7 @@ fn ports_of_a_proxy_between_containers_keep_their_place() {
 /// Containers that another template left in the pod are not user-supplied, although Istio treats
 /// them so.
 #[test]
-fn what_other_templates_leave_behind_does_not_come_and_go() {
+fn containers_of_other_templates_stay_stable() {
     let app = json!({"name": "app", "image": "x", "ports": [{"containerPort": 80}],
         "readinessProbe": {"httpGet": {"port": 80}}});
     let pod = json!({"metadata": {"annotations": {}}, "spec": {"containers": [app]}});
@@ -169,7 +169,7 @@ fn what_other_templates_leave_behind_does_not_come_and_go() {
 
 /// The patch of a large pod does not repeat the parts that injection leaves unchanged.
 #[test]
-fn five_thousand_variables_are_not_in_the_patch() {
+fn long_environment_is_not_repeated_in_the_patch() {
     let env: Vec<_> =
         (0..5000).map(|n| json!({"name": format!("V{n}"), "value": "x".repeat(20)})).collect();
     let pod = json!({"metadata": {}, "spec": {"containers": [

@@ -12,7 +12,7 @@ use json_patch::{Patch, PatchOperation};
 use serde_json::{Value, json};
 
 #[test]
-fn edits_keep_what_they_do_not_touch() {
+fn edits_keep_untouched_text() {
     let mut settings = insta::Settings::clone_current();
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
@@ -26,7 +26,7 @@ fn edits_keep_what_they_do_not_touch() {
 }
 
 #[test]
-fn items_of_a_list_come_out_as_those_of_the_whole_list() {
+fn list_items_are_edited_like_the_whole_list() {
     for path in files() {
         let text = fs::read_to_string(&path).unwrap();
         let mut lists = vec![text.clone()];
@@ -46,7 +46,7 @@ fn items_of_a_list_come_out_as_those_of_the_whole_list() {
 }
 
 #[test]
-fn a_list_is_edited_item_by_item() {
+fn list_is_edited_item_by_item() {
     let pod = |name: &str| format!("{{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}}}");
     let parts = |text: &str| {
         let documents = Document::split(text).into_iter();

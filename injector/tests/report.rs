@@ -18,8 +18,8 @@ use injector::settings::{Document, Documents, Process, Settings};
 use serde_json::{Value, json};
 
 #[test]
-fn reasons_are_istios_and_then_ours() {
-    let world = World::new(&[("default", ""), ("canary", "")]);
+fn reasons_begin_with_istios_words() {
+    let fixture = Fixture::new(&[("default", ""), ("canary", "")]);
     let mut told = String::new();
     for (namespace, labels, pod) in [
         ("enabled", json!({"istio-injection": "enabled"}), pod(&json!({}))),
@@ -39,7 +39,7 @@ fn reasons_are_istios_and_then_ours() {
         ("enabled", json!({"istio-injection": "enabled"}), with_a_wrong_annotation()),
     ] {
         writeln!(told, "namespace {labels}, pod {}", pod["metadata"]["labels"]).unwrap();
-        for one in explain(&world.injectors(), &World::labelled(namespace, &labels), &pod) {
+        for one in explain(&fixture.injectors(), &Fixture::labelled(namespace, &labels), &pod) {
             let mark = if one.injected { "✔" } else { "✘" };
             writeln!(told, "  {} {} {mark} {}", one.webhook, one.revision, one.reason).unwrap();
         }
@@ -48,27 +48,27 @@ fn reasons_are_istios_and_then_ours() {
 }
 
 #[test]
-fn a_denial_tells_nothing_of_what_stands_in_the_pod() {
-    let world = World::new(&[("default", "")]);
-    let labels = World::labelled("shop", &json!({"istio-injection": "enabled"}));
+fn denial_does_not_quote_the_pod() {
+    let fixture = Fixture::new(&[("default", "")]);
+    let labels = Fixture::labelled("shop", &json!({"istio-injection": "enabled"}));
     let mut pod = pod(&json!({}));
     pod["spec"]["volumes"] = json!("s3cret");
-    let sidecar_state = SidecarState::new(&world.injectors(), &labels, &pod);
+    let sidecar_state = SidecarState::new(&fixture.injectors(), &labels, &pod);
     let SidecarState::Missing(reason) = sidecar_state else { panic!("{sidecar_state:?}") };
-    insta::assert_snapshot!(reason, @"the pod would be denied: pod: spec.volumes is not a list of objects (bad_pod); hint: creating it with --dry-run=server says what is wrong");
+    insta::assert_snapshot!(reason, @"the pod would be denied: pod: spec.volumes is not a list of objects (bad_pod); hint: create it with --dry-run=server to see the error");
 }
 
 #[test]
-fn a_tag_put_out_of_use_says_so() {
+fn deactivated_tag_is_reported() {
     let never = json!({"matchLabels": {"istio.io/deactivated": "never-match"}});
     let mut configuration = manifest("default");
     for hook in configuration["webhooks"].as_array_mut().unwrap() {
         hook["namespaceSelector"] = never.clone();
         hook["objectSelector"] = never.clone();
     }
-    let world = World::of(&[configuration], BTreeMap::new());
+    let fixture = Fixture::of(&[configuration], BTreeMap::new());
     let said =
-        explain(&world.injectors(), &json!({"istio-injection": "enabled"}), &pod(&json!({})));
+        explain(&fixture.injectors(), &json!({"istio-injection": "enabled"}), &pod(&json!({})));
     assert_eq!(
         said[0].reason,
         "The injection webhook is deactivated, and will never match labels."
@@ -76,7 +76,7 @@ fn a_tag_put_out_of_use_says_so() {
 }
 
 #[test]
-fn beside_istiod_one_webhook_injects() {
+fn one_webhook_injects_beside_istiod() {
     let mut istiods = manifest("default");
     let mut ours = istiods.clone();
     ours["metadata"] = json!({"name": "sidecar-injector", "labels": {"app": "sidecar-injector"}});
@@ -87,10 +87,10 @@ fn beside_istiod_one_webhook_injects() {
         istiods.as_object_mut().unwrap().remove("matchConditions");
         ours["matchConditions"] = json!([condition]);
     }
-    let world = World::new(&[("default", "")]);
-    let both = World::of(&[istiods, ours.clone()], world.known.clone());
-    let labels = World::labelled("shop", &json!({"istio-injection": "enabled"}));
-    let running = injected(&world.known["default"].settings, &pod(&json!({})));
+    let fixture = Fixture::new(&[("default", "")]);
+    let both = Fixture::of(&[istiods, ours.clone()], fixture.known.clone());
+    let labels = Fixture::labelled("shop", &json!({"istio-injection": "enabled"}));
+    let running = injected(&fixture.known["default"].settings, &pod(&json!({})));
     for pod in [pod(&json!({})), running.clone()] {
         let said = explain(&both.injectors(), &labels, &pod);
         let injected: Vec<_> = said.iter().map(|one| one.injected).collect();
@@ -102,20 +102,20 @@ fn beside_istiod_one_webhook_injects() {
     }
     assert_eq!(SidecarState::new(&both.injectors(), &labels, &running), SidecarState::Current);
     // Without istiod's webhook configuration, ours injects.
-    let alone = World::of(&[ours], world.known);
+    let alone = Fixture::of(&[ours], fixture.known);
     assert!(explain(&alone.injectors(), &labels, &running)[0].injected);
 }
 
 #[test]
-fn a_pods_own_revision_counts_where_the_settings_say_so() {
+fn pod_revision_label_decides_if_the_settings_say_so() {
     let own = "outrigger: {podRevision: own}";
-    let labels = World::labelled("shop", &json!({"istio.io/rev": "default"}));
+    let labels = Fixture::labelled("shop", &json!({"istio.io/rev": "default"}));
     let canary = pod(&json!({"istio.io/rev": "canary"}));
-    let any = World::new(&[("default", ""), ("canary", "")]);
+    let any = Fixture::new(&[("default", ""), ("canary", "")]);
     assert_eq!(word(&any, &labels, &canary), "no_sidecar");
     // The injector of its namespace's revision skips it, and no webhook of its own revision selects
     // it.
-    let strict = World::new(&[("default", own), ("canary", own)]);
+    let strict = Fixture::new(&[("default", own), ("canary", own)]);
     assert_eq!(word(&strict, &labels, &canary), "other_revision");
     let said = explain(&strict.injectors(), &labels, &canary);
     assert!(said.iter().all(|one| !one.injected), "{said:?}");
@@ -124,7 +124,7 @@ fn a_pods_own_revision_counts_where_the_settings_say_so() {
     let hooks = open["webhooks"].as_array_mut().unwrap();
     hooks.retain(|hook| hook["name"].as_str().unwrap().starts_with("rev.object."));
     hooks[0]["namespaceSelector"] = json!({});
-    let strict = World::of(&[manifest("default"), open], strict.known);
+    let strict = Fixture::of(&[manifest("default"), open], strict.known);
     let said = explain(&strict.injectors(), &labels, &canary);
     let injecting: Vec<_> = said.iter().filter(|one| one.injected).collect();
     assert_eq!(injecting.iter().map(|one| &*one.revision).collect::<Vec<_>>(), ["canary"]);
@@ -133,9 +133,9 @@ fn a_pods_own_revision_counts_where_the_settings_say_so() {
 }
 
 #[test]
-fn a_pod_is_stale_by_revision_image_and_containers() {
-    let before = World::new(&[("default", "")]);
-    let labels = World::labelled("shop", &json!({"istio-injection": "enabled"}));
+fn pod_is_stale_by_revision_image_or_containers() {
+    let before = Fixture::new(&[("default", "")]);
+    let labels = Fixture::labelled("shop", &json!({"istio-injection": "enabled"}));
     let running = injected(&before.known["default"].settings, &pod(&json!({})));
     assert_eq!(SidecarState::new(&before.injectors(), &labels, &running), SidecarState::Current);
 
@@ -144,7 +144,7 @@ fn a_pod_is_stale_by_revision_image_and_containers() {
         ("global: {tag: 9.9.9}", &["istio-proxy"]),
         ("global: {proxy: {image: registry.example/proxy:2}}", &["istio-proxy"]),
     ] {
-        let now = World::new(&[("default", values)]);
+        let now = Fixture::new(&[("default", values)]);
         let SidecarState::Stale(reasons) = SidecarState::new(&now.injectors(), &labels, &running)
         else {
             panic!("{values}: not stale");
@@ -155,18 +155,18 @@ fn a_pod_is_stale_by_revision_image_and_containers() {
             assert!(reason.message().contains(container), "{reason}");
         }
     }
-    let cni = World::new(&[("default", "pilot: {cni: {enabled: true}}")]);
+    let cni = Fixture::new(&[("default", "pilot: {cni: {enabled: true}}")]);
     let SidecarState::Stale(reasons) = SidecarState::new(&cni.injectors(), &labels, &running)
     else {
         panic!("not stale");
     };
     let said: Vec<_> = reasons.iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(said.join("\n"), @r"
-    container istio-init would not be injected today (containers_changed)
-    container istio-validation would be injected today (containers_changed)
+    a new pod would not have container istio-init (containers_changed)
+    a new pod would have container istio-validation (containers_changed)
     ");
-    let other = World::new(&[("canary", "")]);
-    let labels = World::labelled("shop", &json!({"istio.io/rev": "canary"}));
+    let other = Fixture::new(&[("canary", "")]);
+    let labels = Fixture::labelled("shop", &json!({"istio.io/rev": "canary"}));
     let SidecarState::Stale(reasons) = SidecarState::new(&other.injectors(), &labels, &running)
     else {
         panic!("not stale");
@@ -176,11 +176,11 @@ fn a_pod_is_stale_by_revision_image_and_containers() {
 }
 
 #[test]
-fn an_image_type_of_a_proxy_config_is_not_stale() {
-    let mut world = World::new(&[("default", "global: {variant: debug}")]);
-    let labels = World::labelled("shop", &json!({"istio-injection": "enabled"}));
-    let running = injected(&world.known["default"].settings, &pod(&json!({})));
-    assert_eq!(SidecarState::new(&world.injectors(), &labels, &running), SidecarState::Current);
+fn image_type_of_a_proxy_config_is_not_stale() {
+    let mut fixture = Fixture::new(&[("default", "global: {variant: debug}")]);
+    let labels = Fixture::labelled("shop", &json!({"istio-injection": "enabled"}));
+    let running = injected(&fixture.known["default"].settings, &pod(&json!({})));
+    assert_eq!(SidecarState::new(&fixture.injectors(), &labels, &running), SidecarState::Current);
     let origin = Origin {
         namespace: "shop".to_owned(),
         name: "distroless".to_owned(),
@@ -188,24 +188,24 @@ fn an_image_type_of_a_proxy_config_is_not_stale() {
     };
     let spec = json!({"image": {"imageType": "distroless"}});
     let resource = ProxyConfigResource::parse(origin, &spec).unwrap();
-    world.known.get_mut("default").unwrap().proxy_configs = [resource].into_iter().collect();
+    fixture.known.get_mut("default").unwrap().proxy_configs = [resource].into_iter().collect();
     // The resource was created after the pod, and changes its image.
-    assert_eq!(word(&world, &labels, &running), "image_changed");
-    let Answer::Inject(now) = world.known["default"].answer(&pod(&json!({}))) else { panic!() };
-    assert_eq!(SidecarState::new(&world.injectors(), &labels, &now.pod), SidecarState::Current);
+    assert_eq!(word(&fixture, &labels, &running), "image_changed");
+    let Answer::Inject(now) = fixture.known["default"].answer(&pod(&json!({}))) else { panic!() };
+    assert_eq!(SidecarState::new(&fixture.injectors(), &labels, &now.pod), SidecarState::Current);
 }
 
 #[test]
-fn a_users_own_image_of_the_proxy_is_not_stale() {
-    let world = World::new(&[("default", "")]);
-    let labels = World::labelled("shop", &json!({"istio-injection": "enabled"}));
+fn user_supplied_proxy_image_is_not_stale() {
+    let fixture = Fixture::new(&[("default", "")]);
+    let labels = Fixture::labelled("shop", &json!({"istio-injection": "enabled"}));
     let mut own = pod(&json!({}));
     let proxy = json!({"name": "istio-proxy", "image": "mine:1"});
     own["spec"]["containers"].as_array_mut().unwrap().push(proxy);
-    let running = injected(&world.known["default"].settings, &own);
+    let running = injected(&fixture.known["default"].settings, &own);
     let newer =
-        World::new(&[("default", "global: {proxy: {image: other}, proxy_init: {image: other}}")]);
-    assert_eq!(SidecarState::new(&world.injectors(), &labels, &running), SidecarState::Current);
+        Fixture::new(&[("default", "global: {proxy: {image: other}, proxy_init: {image: other}}")]);
+    assert_eq!(SidecarState::new(&fixture.injectors(), &labels, &running), SidecarState::Current);
     let SidecarState::Stale(reasons) = SidecarState::new(&newer.injectors(), &labels, &running)
     else {
         panic!("istio-init is not stale");
@@ -214,29 +214,29 @@ fn a_users_own_image_of_the_proxy_is_not_stale() {
 }
 
 #[test]
-fn a_sidecar_that_nobody_asks_about_is_left_alone() {
-    let world = World::new(&[("default", "")]);
-    let by_hand = injected(&world.known["default"].settings, &pod(&json!({})));
-    assert_eq!(word(&world, &World::labelled("shop", &json!({})), &by_hand), "not_selected");
+fn sidecar_without_matching_webhook_is_not_reported() {
+    let fixture = Fixture::new(&[("default", "")]);
+    let by_hand = injected(&fixture.known["default"].settings, &pod(&json!({})));
+    assert_eq!(word(&fixture, &Fixture::labelled("shop", &json!({})), &by_hand), "not_selected");
 }
 
 #[test]
-fn a_pod_that_would_be_denied_is_told_of() {
-    let world = World::new(&[("default", "")]);
-    let labels = World::labelled("shop", &json!({"istio-injection": "enabled"}));
-    assert_eq!(word(&world, &labels, &with_a_wrong_annotation()), "bad_annotation");
+fn pod_that_would_be_denied_is_reported() {
+    let fixture = Fixture::new(&[("default", "")]);
+    let labels = Fixture::labelled("shop", &json!({"istio-injection": "enabled"}));
+    assert_eq!(word(&fixture, &labels, &with_a_wrong_annotation()), "bad_annotation");
 }
 
 #[test]
-fn namespaces_of_a_tally_are_bounded_and_none_is_lost() {
-    let world = World::new(&[("default", "")]);
-    let labels = World::labelled("shop", &json!({"istio-injection": "enabled"}));
+fn namespaces_of_a_tally_are_limited_and_summed() {
+    let fixture = Fixture::new(&[("default", "")]);
+    let labels = Fixture::labelled("shop", &json!({"istio-injection": "enabled"}));
     let mut tally = Tally::default();
     for index in 0..30 {
         for _ in 0..=index {
             let mut pod = pod(&json!({}));
             pod["metadata"]["namespace"] = format!("n{index:02}").into();
-            let sidecar_state = SidecarState::new(&world.injectors(), &labels, &pod);
+            let sidecar_state = SidecarState::new(&fixture.injectors(), &labels, &pod);
             tally.add(&pod, sidecar_state);
         }
     }
@@ -249,12 +249,12 @@ fn namespaces_of_a_tally_are_bounded_and_none_is_lost() {
     assert_eq!(Tally::default().namespaces(10), []);
 }
 
-struct World {
+struct Fixture {
     configurations: Vec<HookConfiguration>,
     known: BTreeMap<String, Injector>,
 }
 
-impl World {
+impl Fixture {
     /// Returns the state of a cluster with these revisions and their values.
     fn new(revisions: &[(&str, &str)]) -> Self {
         let parse = |revision: &str, values: &str| {
@@ -320,8 +320,8 @@ fn hooks(configuration: &mut Value) -> &mut Vec<Value> {
     configuration["webhooks"].as_array_mut().unwrap()
 }
 
-fn word(world: &World, labels: &Value, pod: &Value) -> &'static str {
-    match SidecarState::new(&world.injectors(), labels, pod) {
+fn word(fixture: &Fixture, labels: &Value, pod: &Value) -> &'static str {
+    match SidecarState::new(&fixture.injectors(), labels, pod) {
         SidecarState::Current => "current",
         SidecarState::Stale(reasons) => reasons[0].word(),
         SidecarState::Missing(reason)

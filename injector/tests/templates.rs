@@ -12,7 +12,7 @@ use injector::settings::{Document, Documents, Process, Settings};
 use serde_json::{Value, json};
 
 #[test]
-fn what_an_overlay_says_of_the_proxy_reaches_the_native_sidecar() {
+fn overlay_of_the_proxy_applies_to_the_native_sidecar() {
     let settings = settings(SPIRE, true);
     let pod = injected(&settings, &pod(&json!({"inject.istio.io/templates": "sidecar,spire"})));
     assert_eq!(names(&pod, "containers"), ["web"]);
@@ -28,7 +28,7 @@ fn what_an_overlay_says_of_the_proxy_reaches_the_native_sidecar() {
 }
 
 #[test]
-fn without_native_sidecars_it_reaches_the_container() {
+fn overlay_of_the_proxy_applies_to_the_classic_container() {
     let settings = settings(SPIRE, false);
     let pod = injected(&settings, &pod(&json!({"inject.istio.io/templates": "with-spire"})));
     assert_eq!(names(&pod, "containers"), ["web", "istio-proxy"]);
@@ -37,7 +37,7 @@ fn without_native_sidecars_it_reaches_the_container() {
 }
 
 #[test]
-fn a_template_of_metadata_alone_takes_no_spec_away() {
+fn template_of_metadata_only_keeps_the_spec() {
     let settings = settings("templates: {mine: \"metadata: {labels: {a: b}}\"}", true);
     let before = pod(&json!({"inject.istio.io/templates": "mine"}));
     let after = injected(&settings, &before);
@@ -46,7 +46,7 @@ fn a_template_of_metadata_alone_takes_no_spec_away() {
 }
 
 #[test]
-fn a_key_beside_metadata_and_spec_is_no_part_of_the_pod() {
+fn other_top_level_template_keys_are_ignored() {
     let template = "x-labels: &labels {a: b, containers: [{image: i}]}\nmetadata: {labels: {a: b}}";
     let config = json!({"templates": {"mine": template}}).to_string();
     let settings = settings(&config, true);
@@ -58,12 +58,12 @@ fn a_key_beside_metadata_and_spec_is_no_part_of_the_pod() {
 }
 
 #[test]
-fn a_template_cannot_put_a_text_in_the_place_of_the_spec() {
+fn template_with_text_as_spec_is_rejected() {
     for (problem, template) in [
-        ("what it renders is no pod: spec is a string, not a mapping", "spec: text"),
-        ("what it renders is no pod: spec is null, not a mapping", "spec: null"),
+        ("its output is not a pod: spec is a string, not a mapping", "spec: text"),
+        ("its output is not a pod: spec is null, not a mapping", "spec: null"),
         (
-            "what it renders is no pod: metadata.labels is a list, not a mapping",
+            "its output is not a pod: metadata.labels is a list, not a mapping",
             "metadata: {labels: [a]}",
         ),
     ] {
@@ -75,25 +75,24 @@ fn a_template_cannot_put_a_text_in_the_place_of_the_spec() {
 }
 
 #[test]
-fn a_template_cannot_render_what_no_field_takes() {
+fn template_value_of_the_wrong_type_is_rejected() {
     let config = "templates: {mine: \"spec: {containers: [{name: web, image: {{ true }}}]}\"}";
     let pod = pod(&json!({"inject.istio.io/templates": "mine"}));
     let error = outcome(&settings(config, true), &pod).unwrap_err();
     assert_eq!(error.word(), "template_failed");
     assert_eq!(
         error.to_string(),
-        "template \"mine\": what it renders is no pod: spec.containers[0] (web).image is true or \
+        "template \"mine\": its output is not a pod: spec.containers[0] (web).image is true or \
          false, not a string; put it between quotes, as with `| quote`"
     );
 }
 
 #[test]
-fn a_wrong_template_refuses_the_configuration() {
+fn invalid_template_rejects_the_configuration() {
     for (template, expected) in [
         (
             "a: 1\\nb: {{ randAlphaNum 5 }}",
-            "line 2, column 7: function randAlphaNum is left out: it is random, and the same pod gets \
-             the same answer: \"b: {{ randAlphaNum 5 }}\"",
+            "line 2, column 7: function randAlphaNum is not supported: it is random, and the same pod must get the same result: \"b: {{ randAlphaNum 5 }}\"",
         ),
         (
             "b: {{ qoute 5 }}",
@@ -108,7 +107,7 @@ fn a_wrong_template_refuses_the_configuration() {
 }
 
 #[test]
-fn a_template_that_fails_for_a_pod_says_where() {
+fn failing_template_names_the_position() {
     let config = "templates: {mine: \"a: 1\\nb: {{ fail `on purpose` }}\"}";
     let settings = settings(config, true);
     let error =
@@ -129,7 +128,7 @@ fn a_template_that_fails_for_a_pod_says_where() {
 }
 
 #[test]
-fn no_annotation_becomes_structure() {
+fn annotation_never_becomes_structure() {
     let text = "a\"\n'b\\: {c}\r\n- d: [e], g #f\u{85}\u{2028}<<: *g\u{F0022}\
                 \0\u{7f}\u{9f}\u{fdd0}\u{fffe}\u{ffff}\u{1fffe}\u{FFFFE}\u{10ffff}";
     for sink in [
@@ -158,7 +157,7 @@ fn no_annotation_becomes_structure() {
 }
 
 #[test]
-fn characters_that_yaml_cannot_hold_come_through() {
+fn characters_invalid_in_yaml_are_preserved() {
     let odd = "a\u{fffe}\u{ffff}\u{7f}";
     let template = "metadata:\n  annotations:\n    \
                     whole: '{{ toJson .ObjectMeta.Annotations }}'\n    \
@@ -184,7 +183,7 @@ fn characters_that_yaml_cannot_hold_come_through() {
 }
 
 #[test]
-fn istios_list_of_containers_grows_in_place() {
+fn container_list_of_istio_template_grows_in_place() {
     // Copied for each container, the list would cost 40 million units.
     let template = "{{- $containers := list }}\n\
         {{- range $index, $container := .Spec.Containers }}{{ if not (eq $container.Name \"istio-proxy\") }}\
@@ -202,7 +201,7 @@ fn istios_list_of_containers_grows_in_place() {
 }
 
 #[test]
-fn what_stands_for_a_quote_in_an_annotation_ends_no_string_of_json() {
+fn quote_placeholder_ends_no_json_string() {
     let hostile = "x\u{F0022},\u{F0022}meshId\u{F0022}:\u{F0022}evil";
     let template = "metadata:\n  annotations:\n    proxy: '{{ protoToJSON .ProxyConfig }}'\n    \
                     read: {{ (fromJSON (index .ObjectMeta.Annotations `json`)).Q | quote }}\n    \
@@ -224,7 +223,7 @@ fn what_stands_for_a_quote_in_an_annotation_ends_no_string_of_json() {
 }
 
 #[test]
-fn a_key_that_yaml_takes_for_another_value_is_found_by_its_name() {
+fn ambiguous_yaml_key_is_found_by_index() {
     let template = "metadata:\n  annotations:\n    index: {{ index .ObjectMeta.Annotations `on` | quote }}\n    \
                     isset: '{{ isset .ObjectMeta.Annotations `80` }}'\n    \
                     annotation: {{ annotation .ObjectMeta `null` `none` | quote }}\n    \
@@ -243,7 +242,7 @@ fn a_key_that_yaml_takes_for_another_value_is_found_by_its_name() {
 }
 
 #[test]
-fn a_key_that_yaml_takes_for_another_value_is_found_after_a_dot() {
+fn ambiguous_yaml_key_is_found_after_a_dot() {
     let template = "metadata:\n  annotations:\n    label: {{ .ObjectMeta.Labels.y | quote }}\n    \
                     annotation: {{ $.ObjectMeta.Annotations.on | quote }}\n    \
                     json: {{ (fromJSON (index .ObjectMeta.Annotations `json`)).null.off | quote }}\n    \
@@ -267,7 +266,7 @@ fn a_key_that_yaml_takes_for_another_value_is_found_after_a_dot() {
 }
 
 #[test]
-fn what_a_template_renders_is_read_as_in_go() {
+fn rendered_yaml_is_parsed_as_in_go() {
     let template = "metadata:\n  annotations:\n    folded: '{{ .Values.text }}'\n    \
                     port: {{ annotation .ObjectMeta `status.sidecar.istio.io/port` 1 | quote }}\n\
                     spec: {containers: [{name: web, ports: [{containerPort: 8080.0}]}]}";
@@ -289,7 +288,7 @@ fn what_a_template_renders_is_read_as_in_go() {
 }
 
 #[test]
-fn a_template_may_ask_for_structure() {
+fn from_yaml_gives_structure() {
     let template = "metadata:\n  annotations:\n    {{ toYaml (fromYaml (index \
                     .ObjectMeta.Annotations `x`)) | indent 4 }}";
     let config = json!({"templates": {"mine": template}}).to_string();
@@ -301,7 +300,7 @@ fn a_template_may_ask_for_structure() {
 }
 
 #[test]
-fn what_is_written_of_the_pod_has_the_names_of_its_json() {
+fn pod_written_as_yaml_has_json_field_names() {
     let template = "metadata:\n  annotations:\n    json: '{{ toJson (index .Spec.Containers 0).Resources }}'\n    \
                     port: '{{ toJSON (index (index .Spec.Containers 0).Ports 0) }}'\n    \
                     own: '{{ toJson (dict `Mine` .Spec.SecurityContext) }}'\n\
@@ -322,7 +321,7 @@ fn what_is_written_of_the_pod_has_the_names_of_its_json() {
 }
 
 #[test]
-fn a_repeated_key_in_a_template_is_the_last_one() {
+fn last_repeated_key_of_a_template_is_used() {
     let template = "metadata: {annotations: {y: a, y: b}}";
     let config = json!({"templates": {"mine": template}}).to_string();
     let pod =
@@ -331,7 +330,7 @@ fn a_repeated_key_in_a_template_is_the_last_one() {
 }
 
 #[test]
-fn the_data_has_gos_names() {
+fn template_data_has_go_names() {
     let template = "metadata: {annotations: {y: '{{ range .Spec.Containers }}{{ .Name }} {{ .Image }} \
                     {{ range .Env }}{{ .Name }}={{ .Value }}{{ end }}{{ range .Ports }}{{ .ContainerPort }}\
                     {{ end }}{{ end }}{{ .Spec.HostNetwork }}{{ .Spec.DNSPolicy }}{{ .Spec.ServiceAccountName }} \
@@ -352,7 +351,7 @@ fn the_data_has_gos_names() {
 }
 
 #[test]
-fn openshifts_users_are_the_proxys() {
+fn proxy_ids_come_from_openshift() {
     let process = Process { native_sidecars: true, openshift: true, ..Process::default() };
     let settings = parse("policy: enabled", process).unwrap();
     // `OpenShift` wrote this into both containers before the review.

@@ -18,21 +18,21 @@ use crate::output::Form;
 use crate::table::table;
 use crate::{Failure, Streams, cluster, output};
 
-/// Say which webhooks have a pod injected, and why the others do not
+/// Show which webhooks inject a pod, and why the others do not
 ///
-/// Both gates are asked: the selectors of each webhook configuration, and then the injector's own
-/// decision by the configuration of its revision. Of an existing pod it says what would become of a
-/// new one in its place.
+/// The command evaluates the selectors of each webhook configuration, then the injector's decision
+/// with the configuration of its revision. For an existing pod it shows the decision on a new pod in
+/// its place.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, group(ArgGroup::new("pod").required(true)))]
 pub(super) struct CheckInject {
     /// A pod, or a workload as deployment/NAME, in the given namespace or as NAME.NAMESPACE
     #[arg(value_name = "[TYPE/]NAME[.NAMESPACE]", group = "pod")]
     target: Option<String>,
-    /// The labels of a pod that need not exist
+    /// Labels of a pod, which need not exist
     #[arg(short, long, value_name = "KEY=VALUE,...", group = "pod")]
     labels: Option<String>,
-    /// The form of the output
+    /// Output format
     #[arg(short, long, value_enum, default_value = "table")]
     output: Form,
 }
@@ -180,7 +180,10 @@ impl WorkloadKind {
         let known = KINDS.iter().find(|kind| kind.names.contains(&word));
         known.ok_or_else(|| {
             let names: Vec<_> = KINDS.iter().map(|kind| kind.names[0]).collect();
-            format!("error: {word:?} is no kind of pods; hint: it is one of {}", names.join(", "))
+            format!(
+                "error: {word:?} is not a kind with pods; hint: use one of {}",
+                names.join(", ")
+            )
         })
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn ask<T>(
         let config = config(flags).await?;
         let name = format!("{}, server {}", flags.words(), config.cluster_url);
         let client = Client::try_from(config);
-        let client = client.context("making a client for the cluster").context(name.clone())?;
+        let client = client.context("creating a client for the cluster").context(name.clone())?;
         asks(Cluster { client, name }).await
     })
 }
@@ -86,7 +86,7 @@ pub(super) async fn configurations(
     let (configurations, wrong) =
         hooks::all(client.clone()).await.context("listing mutatingwebhookconfigurations")?;
     for error in wrong {
-        streams.say(&format!("warning: {error}; it is left out"));
+        streams.say(&format!("warning: {error}; it is ignored"));
     }
     Ok(configurations)
 }
@@ -111,7 +111,7 @@ pub(super) async fn injectors(
             }
             Err(error) => {
                 streams.say(&format!(
-                    "warning: what revision {revision} injects is not known: {error:#}"
+                    "warning: the configuration of revision {revision} is unknown: {error:#}"
                 ));
                 unknown.push(revision.clone());
             }
@@ -132,7 +132,7 @@ async fn injector(
     let settings = Arc::new(Settings::parse(&texts.documents(), process)?);
     let proxy_configs = proxy_configs::usable(client.clone(), revision).await;
     let proxy_configs = proxy_configs.unwrap_or_else(|error| {
-        streams.say(&format!("warning: ProxyConfig resources do not count: {error}"));
+        streams.say(&format!("warning: ProxyConfig resources are ignored: {error}"));
         ProxyConfigs::default()
     });
     Ok(Injector { settings, proxy_configs })

@@ -7,7 +7,7 @@ use crate::cluster::ClusterClient;
 use crate::injector_list::InjectorList;
 use crate::{Failure, Streams};
 
-/// Ask a cluster how its pods stand to injection
+/// Inspect the injection of a cluster's pods
 #[derive(Debug, Args)]
 pub(super) struct Experimental {
     #[command(subcommand)]

@@ -16,15 +16,14 @@ use crate::output::Form;
 use crate::table::table;
 use crate::{Failure, Streams, cluster, output};
 
-/// List namespaces, injectors, and pods that are not as injection would have them
+/// List namespaces, injectors, and pods that need a restart
 ///
-/// A pod needs a restart that runs without a sidecar although a webhook selects it and the injector
-/// would inject it, or whose sidecar would come out otherwise today: by another revision, with
-/// another image or other containers. With --namespace, the namespace and the pods are those of it
-/// alone.
+/// A pod needs a restart if it has no sidecar although a webhook selects it and the injector would
+/// inject it, or if a new pod would get another sidecar: by another revision, with another image or
+/// other containers. --namespace restricts the lists to one namespace.
 #[derive(Debug, Args)]
 pub(super) struct InjectorList {
-    /// The form of the output
+    /// Output format
     #[arg(short, long, value_enum, default_value = "table")]
     output: Form,
 }

@@ -10,7 +10,7 @@ pub(super) struct LogFlags;
 /// Flags that select the cluster.
 #[derive(Debug, Args)]
 pub(super) struct ClusterFlags {
-    /// The kubeconfig of the cluster that is asked; KUBECONFIG or ~/.kube/config by default
+    /// The kubeconfig of the cluster; KUBECONFIG or ~/.kube/config by default
     #[arg(
         short = 'c',
         long,
@@ -40,7 +40,7 @@ impl ClusterFlags {
     /// Returns an error for the first given flag. For commands that use no cluster.
     pub(super) fn refuse(&self) -> Result<(), String> {
         self.given().next().map_or(Ok(()), |(flag, value)| {
-            Err(format!("error: --{flag} {value:?}: this command asks no cluster"))
+            Err(format!("error: --{flag} {value:?}: this command uses no cluster"))
         })
     }
 
@@ -63,8 +63,7 @@ impl ControlPlaneFlags {
             return Ok(());
         };
         Err(format!(
-            "error: --{flag} {value:?}: this istioctl asks no control plane\n  hint: name the \
-             cluster with --kubeconfig or --context, and what it is configured by is read there"
+            "error: --{flag} {value:?}: this istioctl contacts no control plane\n  hint: name the cluster with --kubeconfig or --context to use its configuration"
         ))
     }
 }

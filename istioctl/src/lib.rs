@@ -67,16 +67,16 @@ impl Streams<'_> {
     }
 }
 
-/// Adds Istio's sidecar to Kubernetes manifests, and says how the pods of a cluster stand to it.
+/// Adds Istio's sidecar to Kubernetes manifests, and inspects the injection of a cluster's pods.
 #[derive(Debug, Parser)]
 #[command(name = "istioctl", version = VERSION, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// The namespace of what names none
+    /// Namespace of objects without one
     #[arg(short, long, global = true, default_value = "", hide_default_value = true)]
     namespace: String,
-    /// The control plane's namespace, where a cluster is asked
+    /// The control plane's namespace, if a cluster is used
     #[arg(short, long = "istioNamespace", global = true, default_value = "istio-system")]
     istio_namespace: String,
     #[command(flatten)]

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_the_flag_and_the_file() {
+    fn output_error_names_the_flag_and_the_file() {
         let error = write_file(Path::new("/nowhere/file"), &["text"]).unwrap_err();
         assert!(format!("{error:#}").starts_with("--output /nowhere/file: "), "{error:#}");
     }

@@ -11,14 +11,14 @@ use crate::{Failure, Streams, VERSION, output};
 /// Print this program's version
 #[derive(Debug, Args)]
 pub(super) struct Version {
-    /// The version alone; with `--short=false`, the images of the built-in configuration too
+    /// Prints only the version; with `--short=false`, the images of the built-in configuration too
     #[arg(short, long, num_args = 0..=1, require_equals = true, default_value = "true",
         default_missing_value = "true", action = clap::ArgAction::Set, hide_possible_values = true)]
     short: bool,
-    /// The form of the output, for programs
+    /// Output format, for programs
     #[arg(short, long, value_enum)]
     output: Option<Form>,
-    /// Istio's flag: `false` asks no control plane, as this command does anyway
+    /// Istio's flag; only `false` is supported, because this command contacts no control plane
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
         action = clap::ArgAction::Set, hide_possible_values = true)]
     remote: Option<bool>,
@@ -38,7 +38,7 @@ impl Version {
     ) -> Result<(), Failure> {
         cluster.refuse().map_err(Failure::Usage)?;
         if self.remote == Some(true) {
-            let message = "error: --remote: this istioctl asks no control plane";
+            let message = "error: --remote: this istioctl contacts no control plane";
             return Err(Failure::Usage(message.to_owned()));
         }
         output::write(streams.output, &self.text()?).map_err(Failure::from_error)

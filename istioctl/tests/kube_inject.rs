@@ -16,7 +16,7 @@ use injector::settings::{Documents, Process, Settings};
 use serde_json::Value;
 
 #[test]
-fn every_layout_gets_what_the_library_says() {
+fn every_layout_gets_the_library_result() {
     for file in manifests() {
         let (text, injected) = (read(&file), injected(&file));
         let (before, after) = (Document::split(&text), Document::split(&injected));
@@ -52,7 +52,7 @@ fn every_layout_gets_what_the_library_says() {
 }
 
 #[test]
-fn only_adds_to_what_somebody_wrote() {
+fn injection_only_adds_to_the_users_text() {
     for name in
         ["comments", "cronjob", "duplicate-looking-keys", "four-spaces", "moved", "odd-indentation"]
     {
@@ -66,7 +66,7 @@ fn only_adds_to_what_somebody_wrote() {
 }
 
 #[test]
-fn injecting_twice_is_injecting_once() {
+fn injecting_twice_equals_injecting_once() {
     for file in manifests() {
         let once = injected(&file);
         let twice = run(&["kube-inject", "-f", "-"], &once);
@@ -76,7 +76,7 @@ fn injecting_twice_is_injecting_once() {
 }
 
 #[test]
-fn a_cron_job_gets_its_metadata_on_the_pod_not_on_the_job() {
+fn cron_job_metadata_goes_to_the_pod_not_the_job() {
     let value = yaml::parse(&injected(&edits().join("cronjob.yaml"))).unwrap();
     let labels = value.pointer("/spec/jobTemplate/metadata/labels").unwrap();
     assert_eq!(labels, &serde_json::json!({"of": "the job"}));
@@ -86,7 +86,7 @@ fn a_cron_job_gets_its_metadata_on_the_pod_not_on_the_job() {
 }
 
 #[test]
-fn comments_that_a_container_loses_on_its_way_are_told() {
+fn lost_container_comments_get_a_warning() {
     let text = "\
 kind: Service
 ---
@@ -104,7 +104,8 @@ spec:
     env: []
 ";
     let ran = run(&["kube-inject", "-f", "-"], text);
-    let told = "warning: Pod \"web\": the comments of line 10, 13 are in a container that goes";
+    let told =
+        "warning: Pod \"web\": the comments of line 10, 13 are lost, because their container moves";
     assert!(ran.messages.starts_with(told), "{}", ran.messages);
     for (comment, kept) in [("# stays", true), ("# Stays too.", true), ("# moves", false)] {
         assert_eq!(ran.output.contains(comment), kept, "{comment}: {}", ran.output);
@@ -114,7 +115,7 @@ spec:
 }
 
 #[test]
-fn a_skipped_workload_is_a_warning_and_stays_as_it_is() {
+fn skipped_workload_gets_a_warning_and_is_unchanged() {
     let text = "\
 # Two that want no sidecar.
 apiVersion: apps/v1
@@ -143,14 +144,13 @@ spec: {containers: []}
     );
     assert_eq!(
         lines[4],
-        "standard input: 0 injected, 2 skipped (1 host_network, 1 opted_out_by_label), 0 left alone because \
-         of their kind"
+        "standard input: 0 injected, 2 skipped (1 host_network, 1 opted_out_by_label), 0 skipped because of their kind"
     );
     assert_eq!(lines.len(), 5);
 }
 
 #[test]
-fn a_wrong_annotation_is_named_with_its_place_and_nothing_is_written() {
+fn invalid_annotation_is_named_and_nothing_is_written() {
     let directory = tempfile::tempdir().unwrap();
     let (input, output) = (directory.path().join("in.yaml"), directory.path().join("out.yaml"));
     let good = "apiVersion: v1\nkind: Pod\nmetadata: {name: good}\nspec: {containers: []}\n---\n";
@@ -183,7 +183,7 @@ spec:
 }
 
 #[test]
-fn what_is_not_yaml_is_named_with_its_place() {
+fn invalid_yaml_is_named_with_its_position() {
     let message = |text: &str| {
         let ran = run(&["kube-inject", "-f", "-"], text);
         assert_eq!((ran.code, ran.output.as_str()), (1, ""));
@@ -203,7 +203,7 @@ fn what_is_not_yaml_is_named_with_its_place() {
     );
     insta::assert_snapshot!(
         message("kind: B\n---\n# c\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n"),
-        @r#"error: standard input: document 2: line 4: Deployment "x": spec.template is not an object, but has to be the pod template"#
+        @r#"error: standard input: document 2: line 4: Deployment "x": spec.template is not an object; a pod template is required"#
     );
 }
 
@@ -225,17 +225,17 @@ fn usage_errors_exit_with_2() {
         assert!(!ran.messages.is_empty(), "{args:?}");
     }
     insta::assert_snapshot!(run(&["kube-inject", "-f", "-", "--xds-address", "istiod:15012"], "").messages, @r#"
-    error: --xds-address "istiod:15012": this istioctl asks no control plane
-      hint: name the cluster with --kubeconfig or --context, and what it is configured by is read there
+    error: --xds-address "istiod:15012": this istioctl contacts no control plane
+      hint: name the cluster with --kubeconfig or --context to use its configuration
     "#);
     insta::assert_snapshot!(
         run(&["version", "--context", "other"], "").messages,
-        @r#"error: --context "other": this command asks no cluster"#
+        @r#"error: --context "other": this command uses no cluster"#
     );
 }
 
 #[test]
-fn a_cluster_that_cannot_be_had_is_named_with_its_flag_and_nothing_is_written() {
+fn unreachable_cluster_is_named_with_its_flag() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("kubeconfig");
     // No process listens on this port.
@@ -261,7 +261,7 @@ fn a_cluster_that_cannot_be_had_is_named_with_its_flag_and_nothing_is_written() 
 }
 
 #[test]
-fn flags_of_istio_with_no_effect_are_taken() {
+fn istio_flags_without_effect_are_accepted() {
     let args = [
         "--log_output_level=default:debug",
         "kube-inject",
@@ -280,18 +280,18 @@ fn flags_of_istio_with_no_effect_are_taken() {
 }
 
 #[test]
-fn a_cluster_of_the_environment_is_not_asked_and_that_is_said() {
+fn cluster_of_the_environment_is_unused_with_a_note() {
     let environment = [("KUBECONFIG", "/nowhere")];
     let ran = run_with(&["kube-inject", "-f", "-"], POD, &environment);
     assert_eq!(ran.output, run(&["kube-inject", "-f", "-"], POD).output);
     insta::assert_snapshot!(ran.messages, @r"
-    using config: built in; values: built in; mesh: built in; hint: KUBECONFIG is set, but the configuration of its cluster counts only with --context or --kubeconfig
-    standard input: 1 injected, 0 skipped, 0 left alone because of their kind
+    using config: built in; values: built in; mesh: built in; hint: KUBECONFIG is set, but the configuration of its cluster is used only with --context or --kubeconfig
+    standard input: 1 injected, 0 skipped, 0 skipped because of their kind
     ");
 }
 
 #[test]
-fn built_in_images_are_those_of_the_installation() {
+fn built_in_images_equal_the_installation() {
     let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests/base");
     let file = |name: &str| manifests.join(name).to_str().unwrap().to_owned();
     let installed = [
@@ -309,7 +309,7 @@ fn built_in_images_are_those_of_the_installation() {
 }
 
 #[test]
-fn kinds_of_old_groups_and_openshifts_old_form_are_injected() {
+fn old_api_groups_and_openshift_kinds_are_injected() {
     let template = "spec: {containers: [{name: app, image: app}]}";
     for (api_version, kind) in [
         ("v1", "DeploymentConfig"),
@@ -333,7 +333,7 @@ fn kinds_of_old_groups_and_openshifts_old_form_are_injected() {
 }
 
 #[test]
-fn what_is_not_injected_is_counted_and_warned_of() {
+fn uninjected_objects_are_counted_with_warnings() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("shop.yaml");
     fs::write(&file, SHOP).unwrap();
@@ -351,7 +351,7 @@ fn what_is_not_injected_is_counted_and_warned_of() {
 }
 
 #[test]
-fn every_fault_is_named_with_its_own_line() {
+fn every_error_is_named_with_its_line() {
     let pod = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  annotations:\n    \
                a: b\n    sidecar.istio.io/proxyCPU: much\n    \
                proxy.istio.io/config: '{concurrency: x}'\nspec: {containers: []}\n";
@@ -373,7 +373,7 @@ fn every_fault_is_named_with_its_own_line() {
 }
 
 #[test]
-fn tips_name_no_hidden_flags() {
+fn suggestions_name_no_hidden_flags() {
     let told = [
         &["kube-inject", "-f", "-", "--log-as-json"][..],
         &["kube-inject", "-f", "-", "--xds-adress", "x"],
@@ -386,14 +386,14 @@ fn tips_name_no_hidden_flags() {
 }
 
 #[test]
-fn an_output_that_cannot_be_written_is_named_and_nothing_else() {
+fn unwritable_output_is_named() {
     let ran = run(&["kube-inject", "-f", "-", "-o", "/nowhere/out.yaml"], POD);
     let expected = "error: --output /nowhere/out.yaml: No such file or directory (os error 2)\n";
     assert_eq!((ran.code, ran.messages.as_str()), (1, expected));
 }
 
 #[test]
-fn writes_over_its_own_input() {
+fn output_may_overwrite_the_input() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pod.yaml");
     fs::write(&file, POD).unwrap();
@@ -403,7 +403,7 @@ fn writes_over_its_own_input() {
 }
 
 #[test]
-fn the_flags_and_the_environment_count() {
+fn flags_and_environment_are_applied() {
     let proxy = |ran: &Ran, list: &str| {
         let value = yaml::parse(&ran.output).unwrap();
         let names = value.pointer(list).and_then(Value::as_array).cloned().unwrap_or_default();
@@ -424,7 +424,7 @@ fn the_flags_and_the_environment_count() {
 }
 
 #[test]
-fn a_wrong_configuration_file_is_named() {
+fn invalid_configuration_file_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file.yaml");
     fs::write(&file, "a: [b\n").unwrap();
@@ -441,7 +441,7 @@ fn a_wrong_configuration_file_is_named() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn closed_pipe_is_no_error() {
     let mut child = istioctl(&["kube-inject", "-f", "-"], &[]).spawn().unwrap();
     drop(child.stdout.take());
     let text = format!("{POD}---\n").repeat(200);
@@ -451,7 +451,7 @@ fn a_reader_that_goes_away_is_no_failure() {
 }
 
 #[test]
-fn says_what_it_is() {
+fn version_names_client_and_images() {
     let told: String = [
         &["version"][..],
         &["version", "--short", "--remote=false"],
@@ -483,7 +483,7 @@ impl Ran {
             Some(at) => messages.split_at(at + 1),
             None => ("", messages),
         };
-        assert!(summary.ends_with(" left alone because of their kind") || summary.ends_with(')'));
+        assert!(summary.ends_with(" skipped because of their kind") || summary.ends_with(')'));
         told
     }
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 #[test]
-fn errors_name_the_flag_and_the_file_and_the_key() {
+fn errors_name_flag_file_and_key() {
     for (flag, text, said) in [
         ("--valuesFile", "global: {proxy: {privileged: perhaps}}", "global.proxy.privileged: "),
         ("--valuesFile", "global: [\n", "line "),
@@ -44,7 +44,7 @@ fn errors_name_the_flag_and_the_file_and_the_key() {
 }
 
 #[test]
-fn a_whole_object_is_refused_with_what_to_give_instead() {
+fn whole_object_is_rejected_with_a_hint() {
     let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: istio-sidecar-injector}\n\
                data: {values: '{}', config: 'policy: enabled', mesh: ''}\n";
     let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n\
@@ -71,7 +71,7 @@ fn a_whole_object_is_refused_with_what_to_give_instead() {
 }
 
 #[test]
-fn an_istio_operator_document_stands_for_the_files_that_are_not_named() {
+fn istio_operator_document_replaces_unnamed_files() {
     let operator = "\
 apiVersion: install.istio.io/v1alpha1
 kind: IstioOperator
@@ -112,7 +112,7 @@ spec:
 }
 
 #[test]
-fn unknown_keys_are_told_once_and_change_nothing() {
+fn unknown_keys_get_one_warning_and_have_no_effect() {
     let files = Files::new(&[
         ("--injectConfigFile", "policy: enabled\nneverInjectSelectors: []\n"),
         ("--valuesFile", "global: {proxy: {logLevl: debug}}\nmine: 1\n"),
@@ -132,7 +132,7 @@ fn unknown_keys_are_told_once_and_change_nothing() {
 }
 
 #[test]
-fn only_the_templates_of_the_configuration_count_as_with_istio() {
+fn only_templates_of_the_configuration_are_used() {
     let rest = "
 policy: disabled
 defaultTemplates: [custom]
@@ -153,7 +153,7 @@ templates:
         ["policy", "defaultTemplates", "aliases", "neverInjectSelector", "injectedAnnotations"];
     let path = whole.path("--injectConfigFile");
     let told = keys.map(|key| {
-        format!("warning: --injectConfigFile {path}: {key}: counts for the webhook alone\n")
+        format!("warning: --injectConfigFile {path}: {key}: is used only by the webhook\n")
     });
     assert_eq!(ran.told(), told.concat());
 
@@ -164,7 +164,7 @@ templates:
 }
 
 #[test]
-fn the_zero_of_an_annotation_counts_as_with_istio() {
+fn zero_in_an_annotation_is_applied_as_in_istio() {
     let mesh = "defaultConfig: {interceptionMode: TPROXY, statusPort: 0}\n";
     let files = Files::new(&[("--meshConfigFile", mesh)]);
     let pod = |annotations: &str| {
@@ -179,7 +179,7 @@ fn the_zero_of_an_annotation_counts_as_with_istio() {
 }
 
 #[test]
-fn templates_see_the_default_revision_without_a_name_as_with_istio() {
+fn templates_see_an_empty_default_revision() {
     let template = "metadata: {labels: {seen: '{{ .Revision }}'}}";
     let config = format!("templates: {{sidecar: \"{template}\"}}\n");
     let mut files = Files::new(&[("--injectConfigFile", &config)]);

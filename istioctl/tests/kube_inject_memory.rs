@@ -25,7 +25,7 @@ type Form = fn(usize) -> String;
 
 /// One test, because the allocations of a parallel test would be counted too.
 #[test]
-fn a_list_takes_as_much_memory_as_documents() {
+fn list_uses_no_more_memory_than_documents() {
     a_list_allocates_as_much_as_documents();
     a_list_is_in_memory_as_documents_are();
 }

@@ -111,7 +111,7 @@ pub enum KubeconfigError {
     },
     /// The current context is missing.
     #[error(
-        "{origin}: its current-context `{name}` is none of its contexts\nhint: these are: {known}"
+        "{origin}: it has no context `{name}`, which is its current-context\nhint: these are: {known}"
     )]
     CurrentContext {
         /// Name of the kubeconfig in messages.
@@ -191,7 +191,7 @@ mod tests {
                 "gone",
                 None,
                 Err(format!(
-                    "f: its current-context `gone` is none of its contexts\nhint: these are: {contexts}"
+                    "f: it has no context `gone`, which is its current-context\nhint: these are: {contexts}"
                 )),
             ),
             (

@@ -20,10 +20,10 @@ struct Arguments {
     /// Ports of HTTP/1.1 and of HTTP/2 without TLS, which is gRPC
     #[arg(long)]
     http: Vec<u16>,
-    /// Ports of HTTPS, with a certificate that nobody signed
+    /// Ports of HTTPS, with a self-signed certificate
     #[arg(long)]
     https: Vec<u16>,
-    /// Ports where connections are taken and ended; closed while the file `tcp-PORT` is there
+    /// Ports that accept and close connections; closed while the file `tcp-PORT` exists
     #[arg(long)]
     tcp: Vec<u16>,
 }

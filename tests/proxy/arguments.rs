@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use hyper::{Method, Uri};
 
-/// The program beside Envoy: it starts it, and answers for it and for the application
+/// The agent of Envoy: starts it, and answers probes for it and for the application
 #[derive(Debug, Parser)]
 #[command(name = "pilot-agent")]
 pub(crate) struct Arguments {
@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run Envoy, and answer on the status port until it ends
     Proxy(Proxy),
-    /// Ask the agent or Envoy on this pod's loopback
+    /// Send a request to the agent or Envoy on this pod's loopback
     Request(Request),
     /// Wait until the proxy is ready
     Wait(Wait),
@@ -44,15 +44,15 @@ pub(crate) struct Proxy {
 /// Role of Envoy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Role {
-    /// Beside an application, whose connections it takes
+    /// Sidecar of an application, whose connections it captures
     Sidecar,
-    /// Alone; it takes nobody's connections
+    /// Gateway, which captures no connections
     Router,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Request {
-    /// The port to ask: 15000 is Envoy's, the status port the agent's
+    /// The destination port: 15000 is Envoy's, the status port the agent's
     #[arg(long = "debug-port", default_value_t = 15000)]
     pub(crate) port: u16,
     pub(crate) method: Method,
@@ -62,16 +62,16 @@ pub(crate) struct Request {
 
 #[derive(Debug, Args)]
 pub(crate) struct Wait {
-    /// What answers 200 when the proxy is ready
+    /// URL that answers 200 when the proxy is ready
     #[arg(long, default_value = "http://localhost:15021/healthz/ready")]
     pub(crate) url: Uri,
-    /// How long to wait at most, in seconds
+    /// Maximum wait in seconds
     #[arg(long = "timeoutSeconds", default_value = "60", value_parser = seconds)]
     pub(crate) patience: Duration,
-    /// How long to wait after an answer that is not 200, in milliseconds
+    /// Wait after an answer other than 200, in milliseconds
     #[arg(long = "periodMillis", default_value = "500", value_parser = milliseconds)]
     pub(crate) period: Duration,
-    /// How long an answer may take, in milliseconds
+    /// Timeout of an answer in milliseconds
     #[arg(long = "requestTimeoutMillis", default_value = "500", value_parser = milliseconds)]
     pub(crate) request_timeout: Duration,
 }
@@ -129,12 +129,12 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_well_formed() {
+    fn command_line_is_well_formed() {
         Arguments::command().debug_assert();
     }
 
     #[test]
-    fn what_injection_writes_is_understood() {
+    fn injected_arguments_are_parsed() {
         let line = "pilot-agent proxy sidecar --domain shop.svc.cluster.local \
             --proxyLogLevel=warning --proxyComponentLogLevel=misc:error \
             --log_output_level=default:debug";
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_log_level_is_named() {
+    fn unknown_log_level_is_named() {
         let error = parse("pilot-agent proxy router --log_output_level=default:loud").unwrap_err();
         assert!(error.contains("\"loud\" is no level"), "{error}");
     }

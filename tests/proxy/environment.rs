@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_annotation_moves_the_status_port() {
+    fn status_port_annotation_overrides_the_mesh() {
         let by_default = read(&[("PROXY_CONFIG", "{}\n")], "").unwrap();
         assert_eq!(by_default.status_port, Some(15020));
         let by_mesh = read(&[("PROXY_CONFIG", r#"{"statusPort":15099}"#)], "a=\"b\"\n").unwrap();
@@ -133,13 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn status_port_zero_means_nobody_answers() {
+    fn status_port_zero_disables_the_status_server() {
         let pod = read(&[], "status.sidecar.istio.io/port=\"0\"").unwrap();
         assert_eq!(pod.status_port, None);
     }
 
     #[test]
-    fn what_is_not_understood_is_named() {
+    fn invalid_environment_variable_is_named() {
         let error = read(&[("ISTIO_KUBE_APP_PROBERS", "[]")], "").unwrap_err();
         assert!(format!("{error:#}").starts_with("ISTIO_KUBE_APP_PROBERS: "), "{error:#}");
     }

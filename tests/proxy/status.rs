@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_from_elsewhere_is_not_the_pod_itself() {
+    fn remote_client_is_not_local() {
         for (peer, own) in [
             ("127.0.0.1", true),
             ("::1", true),

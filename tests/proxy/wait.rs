@@ -65,14 +65,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_without_its_scheme_is_refused_with_an_example() {
+    fn url_without_scheme_is_rejected_with_an_example() {
         let url = "localhost:15021".parse().unwrap();
         let error = Target::of(&url).err().unwrap().to_string();
         assert!(error.contains("http://localhost:15021/healthz/ready"), "{error}");
     }
 
     #[test]
-    fn the_default_port_is_that_of_http() {
+    fn default_port_is_80() {
         let url = "http://ready.example/x?y".parse().unwrap();
         let target = Target::of(&url).unwrap();
         assert_eq!((target.port, target.path), (80, "/x?y"));

@@ -113,13 +113,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_with_a_route_is_not_taken() {
+    fn range_with_a_route_is_not_used() {
         let routes = "default via 192.0.2.1 dev eth0\n10.200.0.0/24 dev other\n";
         assert_eq!(free_range(routes).unwrap().range(), "10.201.0.0/24");
     }
 
     #[test]
-    fn a_machine_in_the_whole_of_ten_has_no_range_left() {
+    fn route_to_all_of_10_leaves_no_range() {
         assert!(free_range("10.0.0.0/8 dev eth0").is_err());
     }
 }

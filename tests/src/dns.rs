@@ -114,7 +114,7 @@ mod tests {
         b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03Web\x00\x00\x01\x00\x01";
 
     #[test]
-    fn a_known_name_is_answered_with_its_address() {
+    fn known_name_resolves_to_its_address() {
         let found = |name: &str| (name == "web").then_some(Ipv4Addr::new(10, 96, 0, 7));
         let answer = answer(QUERY, found).unwrap();
         assert_eq!(answer[..8], *b"\x12\x34\x85\x80\x00\x01\x00\x01");
@@ -122,13 +122,13 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_does_not_exist() {
+    fn unknown_name_does_not_exist() {
         let answer = answer(QUERY, |_| None).unwrap();
         assert_eq!(answer[..8], *b"\x12\x34\x85\x83\x00\x01\x00\x00");
     }
 
     #[test]
-    fn a_query_that_breaks_off_has_no_answer() {
+    fn truncated_query_has_no_answer() {
         assert_eq!(answer(&QUERY[..14], |_| None), None);
     }
 }

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_beginning_of_the_reason_is_beside_the_name() {
+    fn failure_summary_has_name_and_first_lines() {
         let reason = format!("no pod\n{}\n3\n4\n5\n6", "x".repeat(400));
         let expected = format!("FAILED a: no pod\n    {}\n    3\n    4\n    5", "x".repeat(300));
         assert_eq!(short("a", &reason), expected);

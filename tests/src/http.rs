@@ -81,21 +81,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_taken_apart() {
+    fn response_is_parsed() {
         let response = parse(b"HTTP/1.1 404 Not Found\r\nServer: x\r\n\r\nnothing\r\n\r\nhere");
         let expected = Response { status: 404, body: "nothing\r\n\r\nhere".to_owned() };
         assert_eq!(response, Some(expected));
     }
 
     #[test]
-    fn chunks_are_joined() {
+    fn chunked_body_is_joined() {
         let answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
             4\r\nWiki\r\nA\r\npedia\r\n in\r\n0\r\n\r\n";
         assert_eq!(parse(answer).unwrap().body, "Wikipedia\r\n in");
     }
 
     #[test]
-    fn a_body_that_breaks_off_is_no_answer() {
+    fn truncated_body_is_an_error() {
         assert_eq!(parse(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nWi"), None);
     }
 }

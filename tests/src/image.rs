@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_are_read_from_the_loaders_listing() {
+    fn libraries_are_parsed_from_the_loader_listing() {
         let listing = "\tlinux-vdso.so.1 (0x00007f8bf6c15000)\n\
             \tlibm.so.6 => /lib/x86_64-linux-gnu/libm.so.6 (0x00007f8bf6b24000)\n\
             \t/lib64/ld-linux-x86-64.so.2 (0x00007f8bf6c17000)\n";
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_files_make_the_same_layer() {
+    fn same_files_make_the_same_layer() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("hello");
         fs::write(&file, "hello").unwrap();

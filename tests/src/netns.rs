@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_namespace_is_gone_when_it_is_dropped() {
+    fn namespace_is_deleted_when_dropped() {
         let namespace = Namespace::create().unwrap();
         let path = Path::new(FOLDER).join(namespace.name());
         assert!(path.exists());
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_is_one_of_the_thread() {
+    fn owner_applies_to_the_thread_only() {
         let namespace = Namespace::create().unwrap();
         let owner = Owner { uid: 1000, gid: 2000 };
         let seen = namespace.run_as(owner, || {

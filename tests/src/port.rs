@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_port_is_given_twice() {
+    fn ports_are_unique() {
         let takers: Vec<_> = (0..4)
             .map(|_| thread::spawn(|| (0..100).map(|_| free_port().unwrap()).collect::<Vec<_>>()))
             .collect();
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn two_processes_have_no_block_in_common() {
+    fn processes_have_disjoint_port_blocks() {
         let (mut one, mut other) = (Ports::none(), Ports::none());
         let block = |ports: &mut Ports| (ports.take().unwrap() - RANGE.start) / BLOCK;
         assert_ne!(block(&mut one), block(&mut other));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_somebody_listens_on_is_left_out() {
+    fn port_with_a_listener_is_skipped() {
         let mut ports = Ports::none();
         let first = ports.take().unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, first + 1)).unwrap();

@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_survives_being_written() {
+    fn record_round_trips_through_its_file() {
         let record = Record::of(std::process::id()).unwrap();
         assert_eq!(Record::parse(&record.to_string()), Some(record));
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::left_out;
+use crate::skipped_tests;
 
 /// Programs outside the tree (installed by `make setup`) and our own.
 #[derive(Debug, Clone)]
@@ -36,7 +36,7 @@ impl Programs {
     pub fn of_api_servers_if_any(tests: &str) -> Result<Option<Self>> {
         match Self::of_api_servers() {
             Ok(programs) => Ok(Some(programs)),
-            Err(error) => left_out::record(tests, &format!("{error:#}")).map(|()| None),
+            Err(error) => skipped_tests::record(tests, &format!("{error:#}")).map(|()| None),
         }
     }
 

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_is_found_by_its_direction() {
+    fn counter_is_found_by_direction() {
         let page = "# TYPE envoy_tcp_downstream_cx_total counter\n\
             envoy_tcp_downstream_cx_total{envoy_tcp_prefix=\"inbound\"} 2\n\
             envoy_tcp_downstream_cx_total{envoy_tcp_prefix=\"outbound\"} 13\n";

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use rustix::process::geteuid;
 
-use crate::left_out;
+use crate::skipped_tests;
 
 /// Starts the calling program again in a user namespace of its own, unless it is root.
 ///
@@ -23,7 +23,7 @@ pub fn enter(tests: &str) -> Result<()> {
     if !output.status.success() {
         let complaint = String::from_utf8_lossy(&output.stderr);
         let reason = format!("not root, and no user namespace: {}; {HINT}", complaint.trim());
-        left_out::record(tests, &reason)?;
+        skipped_tests::record(tests, &reason)?;
         #[expect(
             clippy::disallowed_methods,
             clippy::exit,

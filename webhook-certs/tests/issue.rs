@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use e2e::left_out;
+use e2e::skipped_tests;
 use e2e::tracer::{self, End, Victims};
 use rustix::fs::{CWD, Mode, mkfifoat};
 use rustix::process::geteuid;
@@ -101,7 +101,7 @@ fn planted_files_get_no_key_and_lead_nowhere() {
 #[test]
 fn ca_of_another_user_signs_nothing() {
     if !geteuid().is_root() {
-        left_out::record("CA files of another user", "not root").unwrap();
+        skipped_tests::record("CA files of another user", "not root").unwrap();
         return;
     }
     let directory = tempfile::tempdir().unwrap();

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_found_in_blocks_and_in_json() {
+    fn line_of_a_key_is_found_in_block_and_flow_style() {
         let block = "# first\nglobal:\n  a.b: {c: 1}\n  proxy: &p\n    x: |\n      statusPort: 1\n\
                      \x20   statusPort: abc\n  list:\n  - 1\n  - d:\n      e: 2\nlast: 1\n";
         let json = "{\n  \"global\": {\n    \"proxy\": {\n      \"statusPort\": 1\n    }\n  }\n}";
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn no_depth_overflows_the_stack() {
+    fn deep_nesting_does_not_overflow_the_stack() {
         let text = format!("{}{}", "[".repeat(5_000), "]".repeat(5_000));
         assert_eq!(line_of(&text, "a"), None);
     }

@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn aliases_stand_for_no_more_than_a_text_could_say() {
+    fn alias_expansion_is_limited_by_the_text_length() {
         let nested = |levels: usize, items: usize| {
             let level = |level: usize| {
                 let item = if level == 0 { "x".to_owned() } else { format!("*a{}", level - 1) };
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_as_kubectl_does() {
+    fn documents_parse_as_in_kubectl() {
         let read = |text| parse(text).unwrap();
         assert_eq!(read("mode: 0644"), json!({"mode": 420}));
         assert_eq!(read("a: yes"), json!({"a": true}));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn says_where_it_went_wrong() {
+    fn parse_error_has_line_and_column() {
         let error = parse("a: 1\nb: [1\nc: 2\n").unwrap_err();
         assert!(error.line > 1, "{error:?}");
         let error = parse("a: 1\na: 2\n").unwrap_err();
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_a_repeated_key_and_the_first_document_count() {
+    fn last_repeated_key_and_first_document_are_used() {
         for (text, value, refused) in [
             ("a: 1\nb: 2\na: 3\n", json!({"a": 3, "b": 2}), Some("duplicate mapping key: a")),
             ("{a: {b: 1, b: 2}}", json!({"a": {"b": 2}}), Some("duplicate mapping key: b")),
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_what_an_old_reader_misreads() {
+    fn yaml_1_1_ambiguous_scalars_are_quoted() {
         let value = json!([
             "yes",
             "on",
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_no_block_scalar_that_is_misread() {
+    fn ambiguous_block_scalars_are_not_written() {
         let value = json!({"a": "\tx\ny", "b": "\n\n\tx\ny", "c": "x\n\n", "d": "\n"});
         insta::assert_snapshot!(to_string(&value).unwrap(), @r#"
         a: "\tx\ny"
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_json_in_single_quotes() {
+    fn json_text_is_written_in_single_quotes() {
         let value = json!({"status": r#"{"revision":"default"}"#});
         insta::assert_snapshot!(to_string(&value).unwrap(), @r#"status: '{"revision":"default"}'"#);
     }
@@ -407,13 +407,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_ways_to_read_agree(pieces in prop::collection::vec(piece(), 0..12)) {
+        fn fast_parser_agrees_with_the_library(pieces in prop::collection::vec(piece(), 0..12)) {
             let text = pieces.concat();
             prop_assert_eq!(parse(&text), by_library(&text, aliases(&text)), "{}", text);
         }
 
         #[test]
-        fn a_scalar_is_the_same_anywhere(piece in piece(), other in piece()) {
+        fn scalar_parses_alike_in_every_position(piece in piece(), other in piece()) {
             // The library rejects numbers that exceed every float, and this reads them as strings.
             let scalars = [format!("{piece}{other}"), piece.clone(), other.clone()];
             prop_assume!(!scalars.iter().any(|scalar| is_beyond_floats(scalar.trim())));
@@ -423,14 +423,14 @@ mod tests {
         }
 
         #[test]
-        fn a_word_is_written_as_it_stands(text in "[a-zA-Z/][-a-zA-Z0-9./_]{0,70}|y|yes|inf|no|On|nan") {
+        fn plain_word_is_written_without_quotes(text in "[a-zA-Z/][-a-zA-Z0-9./_]{0,70}|y|yes|inf|no|On|nan") {
             if is_word(&text) {
                 prop_assert_eq!(to_string(&json!({ &text: &text })).unwrap(), format!("{text}: {text}\n"));
             }
         }
 
         #[test]
-        fn gives_back_what_was_written(
+        fn written_document_parses_to_the_same_value(
             text in "\\PC*|[ \\t\\na-c:#'\"-]{0,12}|[a \\r\\n\u{0}\u{1b}\u{7f}\u{85}\u{2028}\u{feff}]{0,6}"
         ) {
             let value = json!({ "a": [text.clone()], (text.clone()): text });

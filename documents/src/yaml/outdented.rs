@@ -50,7 +50,7 @@ mod tests {
     use crate::yaml::{parse, parse_first};
 
     #[test]
-    fn a_quoted_string_goes_on_in_any_column_as_in_go() {
+    fn quoted_string_continues_in_any_column_as_in_go() {
         for (text, value) in [
             ("a: 'x\ny'\nb: 1", json!({"a": "x y", "b": 1})),
             ("a:\n  b: \"x\ny: z\"\nc: 1", json!({"a": {"b": "x y: z"}, "c": 1})),
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_go_refuses_is_refused() {
+    fn text_go_rejects_is_rejected() {
         for text in ["a: \"x\n---\ny\"", "'a\nb': 1", "a: x\ny\nb: 1", "a: 'x\ny"] {
             assert!(parse_first(text).is_err(), "{text}");
         }

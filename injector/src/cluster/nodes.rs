@@ -9,7 +9,7 @@ use super::pages::in_pages;
 use crate::kubernetes::native_sidecars::{KubeletVersion, Kubelets};
 
 /// Consequence of unreadable nodes, in words.
-pub const WITHOUT: &str = "every node is taken to have native sidecars";
+pub const WITHOUT: &str = "assuming that every node supports native sidecars";
 
 /// Returns the version of a node's kubelet.
 pub fn version(node: Node) -> KubeletVersion {

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_counts_once_it_has_ended() {
+    fn list_is_applied_when_complete() {
         let all = |changed, known: &str| (StoreUpdate::All { changed }, known.to_owned());
         let part = |known: &str| (StoreUpdate::Part, known.to_owned());
         let told = story(vec![

@@ -45,7 +45,7 @@ pub(super) fn put_back_computed(draft: &mut Draft, earlier: Vec<Value>) {
     }
 }
 
-/// Whether the proxy has this variable, and it is one that tells of the application.
+/// True if the proxy has this variable, and it describes the application.
 pub(super) fn has_computed(pod: &Value, name: &str) -> bool {
     let place = |(list, index)| find_env(pod, list, index, name);
     COMPUTED.contains(&name) && find_proxy(pod).and_then(place).is_some()

@@ -72,22 +72,22 @@ impl InjectError {
             Self::Annotations(errors) => {
                 let keys: Vec<_> =
                     errors.iter().map(|error| excerpt::shorten(&error.key)).collect();
-                format!("wrong annotations: {}", keys.join(", "))
+                format!("invalid annotations: {}", keys.join(", "))
             }
             Self::Merge { template, .. } => {
-                format!("template {:?} and the pod do not go together", excerpt::shorten(template))
+                format!("template {:?} cannot be merged into the pod", excerpt::shorten(template))
             }
             Self::UserContainer(UserContainerError { name, .. }) => {
                 let name = excerpt::shorten(name);
                 format!(
-                    "the pod's own fields of {name:?} and the injected container do not go together"
+                    "the user-supplied fields of {name:?} cannot be merged with the injected container"
                 )
             }
             Self::Overlay(OverlayError::NotFound {
                 requested_by: TemplateSource::Annotation,
                 ..
             }) => {
-                format!("{} names no template of ours", TemplateSource::Annotation)
+                format!("{} names an unknown template", TemplateSource::Annotation)
             }
             other => excerpt::shorten(&other.to_string()).into_owned(),
         }

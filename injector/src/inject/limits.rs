@@ -34,15 +34,14 @@ pub(crate) fn check(pod: &Value) -> Result<(), InjectError> {
     if bytes > ANNOTATION_BYTES {
         return Err(InjectError::TooLarge(format!(
             "metadata.annotations has {bytes} bytes, and Kubernetes allows {ANNOTATION_BYTES}; \
-             move what is long into a ConfigMap"
+             move long values into a ConfigMap"
         )));
     }
     for (list, most) in LISTS {
         let items = pod["spec"][list].as_array().map_or(0, Vec::len);
         if items > most {
             return Err(InjectError::TooLarge(format!(
-                "spec.{list} has {items} items, and a pod can be injected that has at most {most}; \
-                 use several pods"
+                "spec.{list} has {items} items, and the injector accepts at most {most}; use several pods"
             )));
         }
     }
@@ -61,8 +60,7 @@ pub(crate) fn check_recorded(container: &Value) -> Result<(), InjectError> {
     }
     let name = excerpt::shorten(container["name"].as_str().unwrap_or_default());
     Err(InjectError::TooLarge(format!(
-        "container {name:?} has fields of {bytes} bytes, and annotation {} must record them in \
-         {ANNOTATION_BYTES}; leave to the injector what it sets itself",
+        "the fields of container {name:?} have {bytes} bytes, and annotation {} can record at most {ANNOTATION_BYTES}; remove the fields that the injector sets itself",
         key::OVERRIDES
     )))
 }
@@ -99,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn annotations_are_bounded_in_sum() {
+    fn total_annotation_size_is_limited() {
         let pod = |bytes: usize| {
             let half = "x".repeat((bytes - 2) / 2);
             json!({"metadata": {"annotations": {"a": half, "b": half}}, "spec": {}})
@@ -107,13 +105,12 @@ mod tests {
         assert!(check(&pod(ANNOTATION_BYTES)).is_ok());
         assert_eq!(
             check(&pod(ANNOTATION_BYTES + 2)).unwrap_err().to_string(),
-            "pod: metadata.annotations has 262146 bytes, and Kubernetes allows 262144; move what is \
-             long into a ConfigMap"
+            "pod: metadata.annotations has 262146 bytes, and Kubernetes allows 262144; move long values into a ConfigMap"
         );
     }
 
     #[test]
-    fn recorded_containers_are_bounded() {
+    fn recorded_container_size_is_limited() {
         let with =
             |field: &str, bytes: usize| json!({"name": "istio-proxy", field: "x".repeat(bytes)});
         assert!(check_recorded(&with("env", 1 << 20)).is_ok());
@@ -123,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_bounded() {
+    fn list_lengths_are_limited() {
         for (list, most) in LISTS {
             let pod = |items: usize| json!({"spec": {list: vec![json!({"name": "x"}); items]}});
             assert!(check(&pod(most)).is_ok());

@@ -1,4 +1,4 @@
-//! What is to be put into a pod.
+//! Plan of an injection: the overlay and its consequences.
 
 use std::borrow::Cow;
 
@@ -29,23 +29,23 @@ use crate::settings::annotations::{AnnotationError, Annotations, key};
 pub(crate) struct Plan<'a> {
     /// The settings that count for this pod.
     pub(crate) settings: Cow<'a, Settings>,
-    /// What goes over the pod.
+    /// Overlay of the pod.
     pub(crate) overlays: Overlays,
-    /// What the overlays put in, by name.
+    /// Names of the objects that the overlays add.
     pub(crate) injected: Value,
     /// The user's own containers of injected names.
     pub(crate) written: UserContainers,
     /// The proxy's environment from the webhook's path.
     pub(crate) variables: Variables,
-    /// Whether the application waits for the proxy.
+    /// True if the application waits for the proxy.
     pub(crate) hold_application: bool,
-    /// Whether inbound connections are captured by TPROXY.
+    /// True if inbound connections are captured by TPROXY.
     pub(crate) tproxy: bool,
-    /// Whether the pod was injected before.
+    /// True if the pod was injected before.
     pub(crate) reinjected: bool,
-    /// What the user should know of labels, annotations and volumes.
+    /// Warnings about labels, annotations and volumes.
     pub(crate) warnings: Vec<Reason>,
-    /// What he should know of the proxy's configuration.
+    /// Warnings about the proxy's configuration.
     pub(crate) config_warnings: Vec<Reason>,
 }
 

@@ -49,13 +49,13 @@ pub fn decide(config: &InjectConfig, rules: Rules, pod: &Value, namespace: &str)
                 "host_network",
                 "the pod uses the node's network, which must not be captured",
             )
-            .with_hint("set spec.hostNetwork to false to have the pod injected"),
+            .with_hint("set spec.hostNetwork to false to inject the pod"),
         );
     }
     if pod["spec"]["os"]["name"] == "windows" {
         return Decision::Skip(Reason::new(
             "windows",
-            "the pod's containers run on Windows, and the proxy and the capture on Linux",
+            "the pod's containers run on Windows; the proxy and the capture need Linux",
         ));
     }
     let namespace = match metadata["namespace"].as_str() {
@@ -77,7 +77,7 @@ pub fn decide(config: &InjectConfig, rules: Rules, pod: &Value, namespace: &str)
     if let Policy::Unknown(policy) = policy {
         return Decision::Skip(
             Reason::new("unknown_policy", format!("the configuration's policy is {policy:?}"))
-                .with_hint("policy is enabled or disabled"),
+                .with_hint("set policy to enabled or disabled"),
         );
     }
     match Switch::from_metadata(metadata) {
@@ -121,9 +121,7 @@ fn by_configuration(config: &InjectConfig, labels: &Value) -> Decision {
                 "never_inject_selector",
                 "the pod's labels match the configuration's neverInjectSelector",
             )
-            .with_hint(
-                "label the pod sidecar.istio.io/inject=true to have it injected all the same",
-            ),
+            .with_hint("label the pod sidecar.istio.io/inject=true to inject it anyway"),
         );
     }
     if config.always_inject_selector.iter().any(|selector| selector.selects(labels)) {
@@ -133,7 +131,7 @@ fn by_configuration(config: &InjectConfig, labels: &Value) -> Decision {
         Policy::Enabled => Decision::Inject,
         Policy::Disabled | Policy::Unknown(_) => Decision::Skip(
             Reason::new("policy_disabled", "the configuration's policy is disabled")
-                .with_hint("label the pod sidecar.istio.io/inject=true to have it injected"),
+                .with_hint("label the pod sidecar.istio.io/inject=true to inject it"),
         ),
     }
 }
@@ -150,8 +148,8 @@ pub fn unknown_switch(pod: &Value) -> Option<Reason> {
         .find_map(|(place, list)| Some((place, metadata[list].get(INJECT)?.as_str()?)))?;
     let known = ["", "true", "false"].contains(&value);
     (!known).then(|| {
-        let message = format!("{place} {INJECT} of the pod is {value:?}, which decides nothing");
-        Reason::new("unknown_switch", message).with_hint("it is \"true\" or \"false\"")
+        let message = format!("{place} {INJECT} of the pod is {value:?}, which has no effect");
+        Reason::new("unknown_switch", message).with_hint("use \"true\" or \"false\"")
     })
 }
 
@@ -200,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn precedence_is_istios() {
+    fn policy_precedence_equals_istio() {
         let never = "policy: enabled\nneverInjectSelector: [{matchLabels: {app: web}}]\n\
                      alwaysInjectSelector: [{matchLabels: {app: web}}]";
         let always = "policy: disabled\nalwaysInjectSelector: [{matchExpressions: [{key: app, operator: Exists}]}]";
@@ -253,16 +251,16 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_that_means_nothing_is_told() {
+    fn invalid_inject_value_gets_a_warning() {
         let labelled = |value: &str| json!({"metadata": {"labels": {INJECT: value}}});
         assert_eq!(unknown_switch(&labelled("true")), None);
         assert_eq!(unknown_switch(&json!({"metadata": {}})), None);
         let reason = unknown_switch(&labelled("False")).unwrap();
-        assert!(reason.to_string().contains("\"False\", which decides nothing"), "{reason}");
+        assert!(reason.to_string().contains("\"False\", which has no effect"), "{reason}");
     }
 
     #[test]
-    fn by_hand_only_the_pods_own_word_counts() {
+    fn kube_inject_uses_only_the_annotation_of_the_pod() {
         let plain = json!({"metadata": {"labels": {"app": "web"}}, "spec": {}});
         let never = "policy: disabled\nneverInjectSelector: [{matchLabels: {app: web}}]";
         assert_eq!(word(never, Rules::Manual, &plain), "inject");
@@ -271,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_file_the_workloads_namespace_is_not_the_pods() {
+    fn kube_inject_ignores_the_workload_namespace() {
         let config = InjectConfig::parse("policy: enabled").unwrap();
         let pod = json!({"metadata": {}, "spec": {}});
         assert_eq!(decide(&config, Rules::Manual, &pod, "kube-system"), Decision::Inject);

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_network_is_added_once_and_in_the_lists_own_form() {
+    fn multus_network_is_added_once_in_the_form_of_the_list() {
         for (networks, expected) in [
             ("", "default/istio-cni"),
             ("a", "a, default/istio-cni"),

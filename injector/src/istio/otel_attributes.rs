@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_unless_a_provider_asks() {
+    fn no_attributes_without_a_provider_that_needs_them() {
         let none = |_: &str| None;
         assert_eq!(resource_attributes(&[], none, none, "ns", &[("a", "b:1")]), "");
         let other = [json!({"opentelemetry": {"port": 4317}})];
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_before_labels_before_images() {
+    fn annotations_precede_labels_and_labels_precede_images() {
         let digest = "sha256:0123";
         for (annotations, labels, image, version) in [
             (json!({}), json!({}), "r:5000/a".to_owned(), ""),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_replace_each_attribute() {
+    fn each_attribute_has_an_annotation() {
         let annotations = json!({
             "resource.opentelemetry.io/service.namespace": "n",
             "resource.opentelemetry.io/service.instance.id": "i",

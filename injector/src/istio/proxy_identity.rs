@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_of_the_range_is_taken() {
+    fn last_id_of_the_openshift_range_is_used() {
         for (users, groups, uid, gid) in [
             (Some("1000620000/10000"), Some("1000620000/10000"), 1_000_629_999, 1_000_629_999),
             (Some("1000620000/10000"), None, 1_000_629_999, 1_000_629_999),

@@ -7,7 +7,7 @@ pub fn port(annotations: &Map<String, Value>) -> Option<&str> {
     find_setting(annotations, PORT).map(|(_, value)| value)
 }
 
-/// Whether an annotation tells where to scrape, in any spelling.
+/// True if an annotation sets a scrape port or path, in any spelling.
 pub fn is_scrape_setting(key: &str) -> bool {
     SETTINGS.iter().any(|name| is_label(key, name))
 }
@@ -22,13 +22,13 @@ pub(crate) fn find_setting<'a>(
         .and_then(|(key, value)| Some((key.as_str(), value.as_str()?)))
 }
 
-/// Whether Prometheus turns a key into this label: all but letters, digits and `_` become `_`.
+/// True if Prometheus turns a key into this label: all but letters, digits and `_` become `_`.
 pub(crate) fn is_label(key: &str, name: &str) -> bool {
     let label = key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
     label.eq(name.chars())
 }
 
-/// Whether the list of several places can be read.
+/// True if the list of scrape targets is valid.
 pub fn are_targets(text: &str) -> bool {
     parse_targets(text).is_some()
 }

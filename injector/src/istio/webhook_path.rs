@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_the_environment_of_a_path() {
+    fn environment_is_parsed_from_the_path() {
         let table = [
             ("/inject", ""),
             ("/inject/", ""),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_broken_encodings() {
+    fn invalid_percent_encoding_is_rejected() {
         for path in ["/inject/net/%", "/inject/net/%4", "/inject/net/%zz", "/inject/net/%ff"] {
             let wrong = PathError { path: path.to_owned(), reason: PathReason::Encoding };
             assert_eq!(environment(path), Err(wrong));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_no_container_could_have() {
+    fn invalid_variable_names_and_values_are_rejected() {
         let table = [
             ("/inject/a=b/c", PathReason::Variable),
             ("/inject/%F0%9F%98%80/x", PathReason::Variable),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn cleans_as_go_does() {
+    fn paths_are_cleaned_as_in_go() {
         for path in ["/", "/inject", "/inject/", "/inject/net/n1/", "/inject/..a", "/inject/%2F"] {
             assert_eq!(clean(path), Ok(()), "{path}");
         }
@@ -211,7 +211,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_path_is_read_and_cleaned_once(path in "[/.a:%=ENV-]{0,40}|\\PC{0,40}") {
+        fn cleaning_a_path_is_idempotent(path in "[/.a:%=ENV-]{0,40}|\\PC{0,40}") {
             let _ = environment(&path);
             if let Err(cleaned) = clean(&path) {
                 prop_assert_eq!(clean(&cleaned), Ok(()));
@@ -219,7 +219,7 @@ mod tests {
         }
 
         #[test]
-        fn what_a_path_says_comes_back(
+        fn environment_round_trips_through_a_path(
             pairs in proptest::collection::btree_map("[a-z]{1,8}_", "[a-z/]{0,8}[a-z]", 0..4),
         ) {
             let segments = pairs.iter().map(|(k, v)| format!("/{k}/{}", v.replace('/', "--slash--")));

@@ -190,7 +190,7 @@ mod tests {
     use crate::json::change::{Draft, PathStep};
 
     #[test]
-    fn an_item_put_first_is_one_operation() {
+    fn prepending_an_item_is_one_operation() {
         let mut draft = Draft::new(json!({"l": [{"n": 1}, {"n": 2}]}));
         draft.push(&["l".into()], json!({"n": 0}));
         draft.reorder(&["l".into()], &[2, 0, 1]);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_escaped() {
+    fn patch_paths_are_escaped() {
         let mut draft = Draft::new(json!({"a": {}}));
         draft.set(&["a".into(), "x/y~z".into()], json!("v"));
         let (after, change) = draft.finish();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn work_within_a_value_is_recorded_where_the_value_stands() {
+    fn edits_within_a_value_are_recorded_at_its_path() {
         let mut draft = Draft::new(json!({"l": [{"a": 1, "b": 2}]}));
         draft.within(&["l".into(), 0.into()], |item| {
             item.remove(&[], "a");
@@ -306,7 +306,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_patch_gives_what_the_edits_gave(
+        fn patch_has_the_effect_of_the_edits(
             items in prop::collection::vec(any::<u8>(), 0..6),
             edits in edits(),
         ) {
@@ -318,7 +318,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_put_back_whole_is_no_operation(
+        fn restored_value_makes_no_operation(
             items in prop::collection::vec(any::<u8>(), 0..6),
             edits in edits(),
         ) {

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_that_an_overlay_takes_out_stay() {
+    fn api_server_defaults_survive_removal_by_an_overlay() {
         let pod = json!({"spec": {
             "securityContext": {},
             "containers": [{
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_are_replaced_keep_what_the_api_server_wrote_into_them() {
+    fn replaced_lists_keep_api_server_defaults() {
         let items = |field: Value| json!({"items": [{"path": "labels", "fieldRef": field}]});
         let plain = items(json!({"fieldPath": "metadata.labels"}));
         let added = items(json!({"fieldPath": "metadata.labels", "apiVersion": "v1"}));
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_default_goes() {
+    fn values_other_than_defaults_are_removed() {
         let pod = json!({"spec": {
             "securityContext": {"runAsUser": 1},
             "containers": [{
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pull_policy_is_the_image_s() {
+    fn default_pull_policy_depends_on_the_image() {
         for (image, policy) in [
             ("app", "Always"),
             ("host:5000/app", "Always"),

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operators_are_kubernetes() {
+    fn selector_operators_match_as_in_kubernetes() {
         let holds = |selector: Value, labels: Value| {
             serde_json::from_value::<LabelSelector>(selector).unwrap().selects(&labels)
         };
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kubernetes_refuses_selects_nothing() {
+    fn invalid_selector_matches_nothing() {
         let expression = |key: &str, operator: &str, values: &[&str]| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
         for (selector, problem) in [
             (expression("app", "Is", &["web"]), "\"Is\" is not In, NotIn, Exists or DoesNotExist"),

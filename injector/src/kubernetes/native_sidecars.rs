@@ -32,7 +32,7 @@ impl FromStr for NativeSidecars {
             "" | "auto" => Ok(Self::Auto),
             "false" => Ok(Self::False),
             "true" => Ok(Self::True),
-            _ => Err("ENABLE_NATIVE_SIDECARS is auto, true or false".to_owned()),
+            _ => Err("set ENABLE_NATIVE_SIDECARS to auto, true or false".to_owned()),
         }
     }
 }
@@ -93,14 +93,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_variable_set_to_nothing_is_auto() {
+    fn empty_variable_means_auto() {
         assert_eq!("".parse(), Ok(NativeSidecars::Auto));
         assert_eq!("False".parse(), Ok(NativeSidecars::False));
         assert!("yes".parse::<NativeSidecars>().unwrap_err().contains("auto, true or false"));
     }
 
     #[test]
-    fn only_a_version_that_can_be_read_and_is_new_enough_counts() {
+    fn only_valid_and_recent_versions_have_native_sidecars() {
         let table = [
             ("v1.33.0", true),
             ("1.34.1", true),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pods_node_counts_and_else_all_nodes_do() {
+    fn node_of_the_pod_decides_or_else_all_nodes() {
         let kubelets = |nodes: &[(&str, &str)]| -> Kubelets {
             let nodes = nodes.iter();
             nodes.map(|(node, text)| ((*node).to_owned(), KubeletVersion::read(text))).collect()

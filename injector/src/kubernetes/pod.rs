@@ -22,12 +22,12 @@ pub fn in_container<'a, const N: usize>(
     ["spec".into(), list.into(), index.into()].into_iter().chain(rest).collect()
 }
 
-/// Where in a list a container stands.
+/// Index of a container in a list.
 pub fn find(pod: &Value, list: &str, name: &str) -> Option<usize> {
     pod["spec"][list].as_array()?.iter().position(|container| container["name"] == name)
 }
 
-/// Where the proxy's container stands: its list and index.
+/// List and index of the proxy's container.
 pub fn find_proxy(pod: &Value) -> Option<(&'static str, usize)> {
     [CONTAINERS, INIT_CONTAINERS].into_iter().find_map(|list| Some((list, find(pod, list, PROXY)?)))
 }
@@ -47,7 +47,7 @@ pub(crate) fn variable(name: &str, value: &str) -> Value {
     variable
 }
 
-/// Where in a container's environment a variable stands.
+/// Index of a variable in a container's environment.
 pub(crate) fn find_env(pod: &Value, list: &str, index: usize, name: &str) -> Option<usize> {
     let env = pod["spec"][list][index]["env"].as_array()?;
     env.iter().position(|variable| variable["name"] == name)

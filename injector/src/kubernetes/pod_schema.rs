@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_told_with_its_place() {
+    fn type_mismatch_is_named_with_its_path() {
         let told: Vec<_> = [
             "spec: {containers: [{name: a, image: true}]}",
             "spec: {containers: [{name: a}, {name: b, ports: [{containerPort: '8080'}]}]}",
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_go_decodes_fits() {
+    fn values_that_go_decodes_are_valid() {
         for pod in [
             "{}",
             "spec: {containers: null, hostNetwork: null}",

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_are_written_as_kubernetes_writes_them() {
+    fn quantities_have_the_canonical_form_of_kubernetes() {
         for (quantity, written) in [
             (json!("3000m"), Some("3")),
             (json!("0.5"), Some("500m")),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities_are_numbers() {
+    fn quantities_compare_as_numbers() {
         for (quantity, number) in [
             (json!("100m"), Some(0.1)),
             (json!("+"), Some(0.0)),

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn only_entries_that_ask_injectors_about_new_pods_count() {
+    fn only_entries_for_pod_creation_are_injectors() {
         let others = [
             hook(&json!({"name": "pods.example.com"})),
             hook(
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_revision_is_the_labels_or_what_is_selected_by() {
+    fn revision_comes_from_the_label_or_the_selectors() {
         let selecting = || {
             let expression = json!({"key": "istio.io/rev", "operator": "In", "values": ["canary"]});
             hook(&json!({"namespaceSelector": {"matchExpressions": [expression]}}))
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_is_the_services_or_the_urls() {
+    fn path_comes_from_the_service_or_the_url() {
         let place = |client: Value| {
             let hook = hook(&json!({"clientConfig": client}));
             let mut hooks = read(&json!({}), &[hook]).unwrap().hooks;
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_of_our_own_manifests_is_read_and_others_are_named() {
+    fn own_match_conditions_are_evaluated_and_others_named() {
         let expression = "!has(object.metadata.annotations) ||\n  \
                           !('kubernetes.io/config.mirror' in object.metadata.annotations)";
         let conditions = json!({"matchConditions": [

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_behind_the_controllers_that_are_made_by_others() {
+    fn owner_of_a_generated_controller_is_the_workload() {
         let deployment = owned_by("ReplicaSet", "web-5d4", &json!({"pod-template-hash": "5d4"}));
         assert_eq!((deployment.kind.as_str(), deployment.name.as_str()), ("Deployment", "web"));
         let bare = owned_by("ReplicaSet", "web-5d4", &json!({"pod-template-hash": "other"}));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_without_generated_name_is_its_own_workload() {
+    fn pod_without_generated_name_is_its_own_workload() {
         let pod = json!({"metadata": {"name": "web", "ownerReferences": [
             {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "controller": true}]}});
         let workload = Workload::from_pod(&pod, "ns");

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn splits_where_yaml_and_kubectl_do() {
+    fn documents_are_split_as_in_yaml_and_kubectl() {
         let texts = |text| {
             let parts = Document::split(text);
             parts.into_iter().map(|part| (part.text, part.number, part.line)).collect::<Vec<_>>()
@@ -123,7 +123,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn loses_nothing(text in "([-.%#a \u{feff}]{0,4}\r?\n){0,12}[-a]{0,4}") {
+        fn split_documents_concatenate_to_the_text(text in "([-.%#a \u{feff}]{0,4}\r?\n){0,12}[-a]{0,4}") {
             let parts = Document::split(&text);
             prop_assert_eq!(parts.iter().map(|part| part.text).collect::<String>(), text);
         }

@@ -80,32 +80,32 @@ impl Manifest<'_> {
 
 fn surprise(object: View<'_>, api_version: &str, kind: &str) -> Option<Reason> {
     if !object.is_map() {
-        let message = "it is no Kubernetes object, but a list or a scalar";
+        let message = "it is a list or a scalar, not a Kubernetes object";
         return Some(Reason::new("no_object", message));
     }
     if kind.is_empty() {
-        let reason = Reason::new("no_kind", "it has no kind, so that it is no Kubernetes object");
+        let reason = Reason::new("no_kind", "it has no kind, so it is not a Kubernetes object");
         return Some(reason.with_hint("write its apiVersion and kind"));
     }
     let meant = pod_template::meant(kind);
     if let Some((known, _)) = meant.as_ref().filter(|(known, _)| *known != kind) {
-        let message = format!("the kind {kind} is not known, and nothing in it is injected");
+        let message = format!("the kind {kind} is unknown, so it is not injected");
         return Some(Reason::new("kind_case", message).with_hint(format!("write kind: {known}")));
     }
     if let Some((_, versions)) = meant.as_ref().filter(|_| api_version.is_empty()) {
-        let message = "it has no apiVersion, so that nothing in it is injected";
+        let message = "it has no apiVersion, so it is not injected";
         let hint = format!("write apiVersion: {}", versions.join(" or "));
         return Some(Reason::new("no_api_version", message).with_hint(hint));
     }
     let template = pod_template_in(object)?;
     let message =
-        format!("{template} is a pod template, but the kind {kind} of {api_version} is not known");
+        format!("{template} is a pod template, but the kind {kind} of {api_version} is unknown");
     let reason = Reason::new("unknown_kind", message);
     Some(match meant {
         Some((_, versions)) => {
-            reason.with_hint(format!("known is apiVersion: {}", versions.join(" or ")))
+            reason.with_hint(format!("use apiVersion: {}", versions.join(" or ")))
         }
-        None => reason.with_hint("the webhook injects the pods that are made of it"),
+        None => reason.with_hint("the webhook injects the pods created from it"),
     })
 }
 
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_with_anchors_and_one_without_say_the_same() {
+    fn list_with_anchors_has_the_findings_of_one_without() {
         let list = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Service}\n\
                     - {apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {}}\n- 5\n\
                     -\n  apiVersion: a/v1\n  kind: Custom\n  a: [{b: {spec: {containers: []}}}]\n";
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_and_other_kinds_are_no_surprise() {
+    fn comments_and_other_kinds_get_no_warning() {
         let text = "# nothing\n---\n---\nkind: ConfigMap\ndata: {spec: 'containers: []'}\n";
         assert_eq!(left_alone(text), [("ConfigMap".to_owned(), None)]);
     }

@@ -61,7 +61,7 @@ pub enum ManifestError {
     Edit(String),
     /// A workload without its pod template.
     #[error(
-        "line {line}: {kind} {name:?}: {template} is not an object, but has to be the pod template"
+        "line {line}: {kind} {name:?}: {template} is not an object; a pod template is required"
     )]
     NoTemplate {
         /// The line of the file at which the workload starts.

@@ -28,9 +28,9 @@ pub struct Context<'a> {
     pub proxy_config: &'a ProxyConfig,
     /// The user and group that the proxy runs as.
     pub identity: Identity,
-    /// Whether the proxy becomes a native sidecar (KEP-753).
+    /// True if the proxy becomes a native sidecar (KEP-753).
     pub native_sidecar: bool,
-    /// Whether it does where a pod does not say.
+    /// Default of `native_sidecar` for pods without the annotation.
     pub native_sidecars: bool,
 }
 
@@ -44,7 +44,7 @@ impl<'a> Context<'a> {
         self.pod["metadata"]["labels"][key].as_str().filter(|value| !value.is_empty())
     }
 
-    /// How inbound connections are captured: `REDIRECT`, `TPROXY` or `NONE`.
+    /// Capture mode of inbound connections: `REDIRECT`, `TPROXY` or `NONE`.
     pub fn interception_mode(&self) -> &'a str {
         self.annotations.or(key::INTERCEPTION_MODE, self.proxy_config.interception_mode())
     }
@@ -53,7 +53,7 @@ impl<'a> Context<'a> {
         self.interception_mode() == "TPROXY"
     }
 
-    /// Where the agent answers probes, as text; `0` for nowhere.
+    /// Port on which the agent answers probes, as text; `0` for none.
     pub(super) fn status_port(&self) -> &'a str {
         self.annotations.or(key::STATUS_PORT, &self.values().global.proxy.status_port).trim()
     }
@@ -89,7 +89,7 @@ impl<'a> Context<'a> {
         without_nulls_and_empty(default).unwrap_or_else(|| Value::Object(serde_json::Map::new()))
     }
 
-    /// What every overlay with an agent adds to the pod's own fields.
+    /// Additions of every overlay with an agent to the pod's own fields.
     pub(super) fn spec(&self, volumes: Vec<Value>) -> Value {
         let mut spec = object([("volumes", volumes.into())]);
         let secrets = &self.values().global.image_pull_secrets;

@@ -17,13 +17,13 @@ pub enum OverlayError {
         "requested template {name:?} not found; have {have} (asked for by {requested_by}){near}"
     )]
     NotFound {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// The names there are.
+        /// The known names.
         have: String,
-        /// What was probably meant, as the end of a sentence; empty where nothing is near.
+        /// "Did you mean" suggestion, as the end of a sentence; empty if there is none.
         near: String,
-        /// Who asked for it.
+        /// Source of the request.
         requested_by: TemplateSource,
     },
     /// The configuration's template of this name fails for this pod.
@@ -40,7 +40,7 @@ pub fn not_found(name: &str, config: &InjectConfig, annotations: Annotations<'_>
     OverlayError::NotFound { name, have: have.join(", "), near, requested_by }
 }
 
-/// Who asks for an overlay.
+/// Source of a request for an overlay.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum TemplateSource {
     /// The pod, by its annotation.
@@ -52,7 +52,7 @@ pub enum TemplateSource {
 }
 
 impl TemplateSource {
-    /// Of the overlay of this name.
+    /// The overlay of this name.
     pub fn new(overlay: &str, config: &InjectConfig, annotations: Annotations<'_>) -> Self {
         let named = annotations.get(key::TEMPLATES);
         let names: Vec<_> = match named {

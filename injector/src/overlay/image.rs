@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_variant_replaces_the_tags_own() {
+    fn image_type_replaces_the_suffix_of_the_tag() {
         for (tag, variant, expected) in [
             ("1.28", "", "h/p:1.28"),
             ("1.28-distroless", "", "h/p:1.28-distroless"),

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_name_is_cut_to_a_label_value() {
+    fn long_name_is_cut_to_a_label_value() {
         let name = format!("{}-tail", "a".repeat(62));
         assert_eq!(label_value(&name), "a".repeat(62));
     }

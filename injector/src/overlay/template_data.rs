@@ -207,7 +207,7 @@ mod tests {
           volumes: [{name: v, emptyDir: {}}]";
 
     #[test]
-    fn what_go_gives() {
+    fn fields_of_template_data_have_gos_values() {
         for (expression, expected) in [
             ("if .Spec.SecurityContext }}yes{{ else }}no{{ end", "yes"),
             ("if $v.EmptyDir }}yes{{ else }}no{{ end", "yes"),
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_go_refuses() {
+    fn unknown_fields_of_template_data_are_rejected() {
         let told = [
             "if .Spec.Foo }}{{ end",
             ".Spec.hostNetwork",
@@ -355,8 +355,8 @@ mod tests {
         insta::assert_snapshot!(told.join("\n"), @r#"
         if .Spec.Foo }}{{ end: template "t", line 2, column 9: a v1.PodSpec has no field Foo
         .Spec.hostNetwork: template "t", line 2, column 6: a v1.PodSpec has no field hostNetwork; did you mean HostNetwork?
-        $c.Image.Foo: template "t", line 2, column 6: a field is asked of what has none: nil, or a text, a number, true or false, or a list; ask with `if` or `with` first whether it is there
-        .Spec.DNSConfig.Nameservers: template "t", line 2, column 6: a field is asked of what has none: nil, or a text, a number, true or false, or a list; ask with `if` or `with` first whether it is there
+        $c.Image.Foo: template "t", line 2, column 6: the value has no fields: it is nil, a text, a number, true or false, or a list; test it with `if` or `with` first
+        .Spec.DNSConfig.Nameservers: template "t", line 2, column 6: the value has no fields: it is nil, a text, a number, true or false, or a list; test it with `if` or `with` first
         .Foo: template "t", line 2, column 6: a inject.SidecarTemplateData has no field Foo
         .MeshConfig.Foo: template "t", line 2, column 6: a v1alpha1.MeshConfig has no field Foo
         .ProxyConfig.GetFoo: template "t", line 2, column 6: a v1alpha1.ProxyConfig has no field GetFoo
@@ -364,19 +364,19 @@ mod tests {
         index .ObjectMeta "Labels": template "t", line 2, column 6: index: a v1.ObjectMeta has fields, not items
         eq 1 "1": template "t", line 2, column 6: a int and a string cannot be compared (incompatible types for comparison)
         index .Spec.Volumes 3: template "t", line 2, column 6: there is no item 3
-        $c.Resources.Limits.Cpu.AsInt64: template "t", line 2, column 6: a field is asked of what has none: nil, or a text, a number, true or false, or a list; ask with `if` or `with` first whether it is there
-        $v.EmptyDir.SizeLimit.Value: template "t", line 2, column 6: SizeLimit.Value of a v1.EmptyDirVolumeSource is called on nil; ask with `if` first whether it is there
-        with $c.Resources.Limits.Cpu }}{{ .MilliValue }}{{ end: template "t", line 2, column 40: a field is asked of what has none: nil, or a text, a number, true or false, or a list; ask with `if` or `with` first whether it is there
+        $c.Resources.Limits.Cpu.AsInt64: template "t", line 2, column 6: the value has no fields: it is nil, a text, a number, true or false, or a list; test it with `if` or `with` first
+        $v.EmptyDir.SizeLimit.Value: template "t", line 2, column 6: SizeLimit.Value of a v1.EmptyDirVolumeSource is called on nil; test it with `if` first
+        with $c.Resources.Limits.Cpu }}{{ .MilliValue }}{{ end: template "t", line 2, column 40: the value has no fields: it is nil, a text, a number, true or false, or a list; test it with `if` or `with` first
         with $c.Resources.Limits }}{{ .Cpu }}{{ .Gpu }}{{ end: template "t", line 2, column 46: a v1.ResourceList has no field Gpu; did you mean Cpu?
-        with $c.Resources.Limits }}{{ .Cpu }}{{ end }}{{ range $k, $v := $c.Resources.Limits }}{{ $v }}{{ end: template "t": it prints a whole v1.ResourceList: name one of its fields; range takes none
-        range .Spec }}{{ . }}{{ end: template "t": it prints a whole v1.PodSpec: name one of its fields; range takes none
-        range .Spec }}{{ .Name }}{{ end: template "t", line 2, column 23: a field is asked of what has none: nil, or a text, a number, true or false, or a list; ask with `if` or `with` first whether it is there
+        with $c.Resources.Limits }}{{ .Cpu }}{{ end }}{{ range $k, $v := $c.Resources.Limits }}{{ $v }}{{ end: template "t": it prints a whole v1.ResourceList: name one of its fields; range does not accept it
+        range .Spec }}{{ . }}{{ end: template "t": it prints a whole v1.PodSpec: name one of its fields; range does not accept it
+        range .Spec }}{{ .Name }}{{ end: template "t", line 2, column 23: the value has no fields: it is nil, a text, a number, true or false, or a list; test it with `if` or `with` first
         .ObjectMeta.GetFoo: template "t", line 2, column 6: a v1.ObjectMeta has no field GetFoo
-        .ObjectMeta.CreationTimestamp.Year: template "t", line 2, column 6: a field is asked of what has none: nil, or a text, a number, true or false, or a list; ask with `if` or `with` first whether it is there
+        .ObjectMeta.CreationTimestamp.Year: template "t", line 2, column 6: the value has no fields: it is nil, a text, a number, true or false, or a list; test it with `if` or `with` first
         len .Spec: template "t", line 2, column 6: len: a v1.PodSpec has no length
-        printf `%s` $c.Ports: template "t": it prints a whole v1.ContainerPort: name one of its fields; range takes none
-        $c.Ports: template "t": it prints a whole v1.ContainerPort: name one of its fields; range takes none
-        $c.LivenessProbe.HTTPGet.Port.IntVal }}{{ $c.LivenessProbe.HTTPGet.Port: template "t": it prints a whole intstr.IntOrString: name one of its fields; range takes none
+        printf `%s` $c.Ports: template "t": it prints a whole v1.ContainerPort: name one of its fields; range does not accept it
+        $c.Ports: template "t": it prints a whole v1.ContainerPort: name one of its fields; range does not accept it
+        $c.LivenessProbe.HTTPGet.Port.IntVal }}{{ $c.LivenessProbe.HTTPGet.Port: template "t": it prints a whole intstr.IntOrString: name one of its fields; range does not accept it
         "#);
     }
 }

@@ -80,8 +80,7 @@ fn missing(by: &WebhookAnswer<'_>) -> Reason {
         by.configuration.name
     );
     Reason::new("no_sidecar", message).with_hint(
-        "it was created while the webhook was away, or before its labels or the configuration were \
-         as they are; a new pod in its place is injected",
+        "the pod was created while the webhook was unavailable, or before its labels or the configuration changed; recreate it to get the sidecar",
     )
 }
 
@@ -95,7 +94,7 @@ fn differences(
     let mut reasons = Vec::new();
     if earlier.revision() != revision {
         let message = format!(
-            "injected by revision {:?}, and today revision {revision:?} would do it",
+            "injected by revision {:?}; a new pod would be injected by revision {revision:?}",
             earlier.revision()
         );
         reasons.push(Reason::new("revision_changed", message));
@@ -104,7 +103,7 @@ fn differences(
     let has = |earlier: &InjectionStatus, name: &str| earlier.names().any(|one| one == name);
     for name in earlier.names() {
         if !has(&today, name) {
-            let message = format!("container {name} would not be injected today");
+            let message = format!("a new pod would not have container {name}");
             reasons.push(Reason::new("containers_changed", message));
             continue;
         }
@@ -113,12 +112,12 @@ fn differences(
             && before != now
         {
             let message =
-                format!("container {name} has image {before}, and today it would be {now}");
+                format!("container {name} has image {before}; a new pod would have {now}");
             reasons.push(Reason::new("image_changed", message));
         }
     }
     for name in today.names().filter(|name| !has(earlier, name)) {
-        let message = format!("container {name} would be injected today");
+        let message = format!("a new pod would have container {name}");
         reasons.push(Reason::new("containers_changed", message));
     }
     reasons

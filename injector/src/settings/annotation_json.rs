@@ -78,7 +78,7 @@ fn objects(place: PodList, value: &str, good: impl Fn(&Value) -> bool) -> Option
     };
     given.iter().find_map(|(path, object)| {
         if let Some(directive) = directive(object) {
-            let problem = format!("{path} has {directive}, which would tell the merge what to do");
+            let problem = format!("{path} has the merge directive {directive}");
             return Some(InputError::Because(problem));
         }
         if let Some(misfit) = pod_schema::in_json(place, object, path) {

@@ -164,7 +164,7 @@ impl AnnotationKind {
             }
             Some(InputError::Item(item)) => {
                 let item = excerpt::shorten(&item);
-                Err(format!("is not {}: the item {item:?} is wrong", self.allowed()))
+                Err(format!("is not {}: the item {item:?} is invalid", self.allowed()))
             }
         }
     }
@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_takes_what_istio_takes() {
+    fn each_kind_accepts_what_istio_accepts() {
         for (kind, good, bad) in [
             (
                 AnnotationKind::Cidrs,
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn the_near_word_is_named() {
+    fn invalid_word_gets_a_suggestion() {
         assert_eq!(
             AnnotationKind::InterceptionMode.check("tproxy").unwrap_err(),
             "is not REDIRECT, TPROXY or NONE; did you mean TPROXY?"
@@ -414,14 +414,14 @@ mod tests {
     }
 
     #[test]
-    fn an_item_of_a_list_is_named() {
+    fn invalid_list_item_is_named() {
         assert_eq!(
             AnnotationKind::Ports.check("80,,81").unwrap_err(),
             "is not a list of ports such as 80,8080: an item is empty"
         );
         assert_eq!(
             AnnotationKind::Ports.check("80,http").unwrap_err(),
-            "is not a list of ports such as 80,8080: the item \"http\" is wrong"
+            "is not a list of ports such as 80,8080: the item \"http\" is invalid"
         );
     }
 }

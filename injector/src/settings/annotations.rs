@@ -107,8 +107,7 @@ pub struct Honoured {
 pub fn reference() -> String {
     let mut page = String::from(
         "# Annotations\n\n\
-         Every annotation of a pod that the injector honours. A wrong value denies the pod; the \
-         message names all wrong ones. This page is written from the table in \
+         Every annotation of a pod that the injector honours. An invalid value denies the pod; the message names all invalid ones. This page is written from the table in \
          `injector/src/settings/annotations.rs`.\n\n\
          | annotation | value | without it | meaning |\n| --- | --- | --- | --- |\n",
     );
@@ -134,17 +133,17 @@ macro_rules! keys {
 
 keys! {
     INJECT = "sidecar.istio.io/inject", AnnotationKind::Text, "",
-        "`true` or `false`: whether the pod is injected; a label of the same name stands before it; anything else leaves it to the configuration's policy";
+        "`true` injects the pod, `false` skips it; a label of the same name takes precedence; any other value leaves the decision to the policy";
     TEMPLATES = "inject.istio.io/templates", AnnotationKind::Templates, "",
         "the templates to inject, by name, separated by commas, instead of the configuration's default";
     PROXY_CONFIG = "proxy.istio.io/config", AnnotationKind::ProxyConfig, "",
         "a layer of the proxy's configuration on top of the mesh's `defaultConfig`";
     OVERRIDES = "proxy.istio.io/overrides", AnnotationKind::Overrides, "",
-        "written by injection: the containers that the pod brought itself and that stand over the injected ones";
+        "written by injection: the user-supplied containers, which override the injected ones";
     NATIVE_SIDECAR = "sidecar.istio.io/nativeSidecar", AnnotationKind::Text, "",
-        "`true` or `false`: whether the proxy is an init container with `restartPolicy: Always`";
+        "`true` makes the proxy an init container with `restartPolicy: Always`, `false` a container";
     INTERCEPTION_MODE = "sidecar.istio.io/interceptionMode", AnnotationKind::InterceptionMode, "",
-        "how inbound connections are captured; with `NONE` nothing is captured";
+        "capture mode of inbound connections; with `NONE` nothing is captured";
     CAP_NET_BIND_SERVICE = "sidecar.istio.io/capNetBindService", AnnotationKind::Text, "global.proxy.capNetBindService",
         "`true`: the proxy may bind ports below 1024";
     PROXY_IMAGE = "sidecar.istio.io/proxyImage", AnnotationKind::Image, "global.proxy.image",
@@ -160,7 +159,7 @@ keys! {
     PROXY_MEMORY_LIMIT = "sidecar.istio.io/proxyMemoryLimit", AnnotationKind::Quantity, "global.proxy.resources",
         "memory limit of the proxy and the init container";
     INIT_CPU = "sidecar.outrigger.io/initCPU", AnnotationKind::Quantity, "",
-        "CPU request of the init container; any of the four `init` annotations replaces all that it has otherwise";
+        "CPU request of the init container; any of the four `init` annotations replaces all its default resources";
     INIT_MEMORY = "sidecar.outrigger.io/initMemory", AnnotationKind::Quantity, "",
         "memory request of the init container";
     INIT_CPU_LIMIT = "sidecar.outrigger.io/initCPULimit", AnnotationKind::Quantity, "",
@@ -174,15 +173,15 @@ keys! {
     AGENT_LOG_LEVEL = "sidecar.istio.io/agentLogLevel", AnnotationKind::Text, "global.logging.level",
         "log level of the agent and the init container";
     BOOTSTRAP_OVERRIDE = "sidecar.istio.io/bootstrapOverride", AnnotationKind::ConfigMap, "",
-        "a ConfigMap with a bootstrap that the proxy starts from";
+        "the ConfigMap with the proxy's bootstrap";
     USER_VOLUME = "sidecar.istio.io/userVolume", AnnotationKind::Volumes, "",
-        "volumes to add to the pod; the names of their fields are read whatever their case";
+        "volumes to add to the pod; field names match in any letter case";
     USER_VOLUME_MOUNT = "sidecar.istio.io/userVolumeMount", AnnotationKind::VolumeMounts, "",
-        "mounts to add to the proxy; the names of their fields are read whatever their case";
+        "mounts to add to the proxy; field names match in any letter case";
     REWRITE_APP_PROBES = "sidecar.istio.io/rewriteAppHTTPProbers", AnnotationKind::Text, "sidecarInjectorWebhook.rewriteAppHTTPProbe",
-        "`true` or `false`: whether the application's probes are answered through the agent";
+        "`true` redirects the application's probes to the agent, `false` leaves them unchanged";
     STATUS_PORT = "status.sidecar.istio.io/port", AnnotationKind::Port, "global.proxy.statusPort",
-        "where the agent answers probes and metrics; 0 drops the proxy's own probes";
+        "port on which the agent answers probes and metrics; 0 removes the proxy's own probes";
     READINESS_INITIAL_DELAY = "readiness.status.sidecar.istio.io/initialDelaySeconds", AnnotationKind::Seconds, "global.proxy.readinessInitialDelaySeconds",
         "`initialDelaySeconds` of the proxy's readiness probe";
     READINESS_PERIOD = "readiness.status.sidecar.istio.io/periodSeconds", AnnotationKind::Seconds, "global.proxy.readinessPeriodSeconds",
@@ -196,45 +195,45 @@ keys! {
     INCLUDE_INBOUND_PORTS = "traffic.sidecar.istio.io/includeInboundPorts", AnnotationKind::PortsOrAll, "global.proxy.includeInboundPorts",
         "ports of the pod whose connections are captured";
     EXCLUDE_INBOUND_PORTS = "traffic.sidecar.istio.io/excludeInboundPorts", AnnotationKind::Ports, "global.proxy.excludeInboundPorts",
-        "ports of the pod whose connections are not captured, where all others are";
+        "ports of the pod whose connections are not captured if all others are";
     INCLUDE_OUTBOUND_PORTS = "traffic.sidecar.istio.io/includeOutboundPorts", AnnotationKind::PortRanges, "global.proxy.includeOutboundPorts",
-        "destination ports whose connections are captured whatever the address";
+        "destination ports whose connections are captured at any address";
     EXCLUDE_OUTBOUND_PORTS = "traffic.sidecar.istio.io/excludeOutboundPorts", AnnotationKind::Ports, "global.proxy.excludeOutboundPorts",
         "destination ports whose connections are not captured";
     EXCLUDE_INTERFACES = "traffic.sidecar.istio.io/excludeInterfaces", AnnotationKind::Interfaces, "",
-        "network interfaces on which nothing is captured";
+        "network interfaces whose connections are not captured";
     KUBEVIRT_INTERFACES = "traffic.sidecar.istio.io/kubevirtInterfaces", AnnotationKind::Interfaces, "",
         "network interfaces of virtual machines whose inbound connections count as outbound ones";
     REROUTE_VIRTUAL_INTERFACES = "istio.io/reroute-virtual-interfaces", AnnotationKind::Interfaces, "",
-        "as `traffic.sidecar.istio.io/kubevirtInterfaces`, and stands before it";
+        "same as `traffic.sidecar.istio.io/kubevirtInterfaces`, and takes precedence";
     MERGE_METRICS = "prometheus.istio.io/merge-metrics", AnnotationKind::Switch, "",
-        "`true` or `false`: whether the agent serves the application's metrics beside the proxy's";
+        "`true` makes the agent serve the application's metrics beside the proxy's, `false` prevents it";
     DATADOG_ENV = "apm.datadoghq.com/env", AnnotationKind::Environment, "",
-        "environment for the proxy where the tracer is Datadog: a JSON object";
+        "environment for the proxy if the tracer is Datadog: a JSON object";
     PROMETHEUS_SCRAPE = "prometheus.io/scrape", AnnotationKind::Text, "",
-        "`false`: the application's metrics are not merged with the proxy's, and this and the next two stay as they are; otherwise they point to the agent afterwards";
+        "`false`: the application's metrics are not merged with the proxy's, and this annotation and the next two stay unchanged; otherwise they point to the agent after injection";
     PROMETHEUS_PORT = "prometheus.io/port", AnnotationKind::Text, "",
-        "where the application's metrics are: a port from 1 to 65535 that is none of the proxy's";
+        "port of the application's metrics, from 1 to 65535; not a port of the proxy";
     PROMETHEUS_PATH = "prometheus.io/path", AnnotationKind::Text, "",
-        "where the application's metrics are: the path";
+        "path of the application's metrics";
     SCRAPE_TARGETS = "prometheus.istio.io/scrape-targets", AnnotationKind::Text, "",
-        "several places of the application's metrics, instead of `prometheus.io/port` and `path`: `port:path`, separated by commas";
+        "several endpoints of the application's metrics, instead of `prometheus.io/port` and `path`: `port:path`, separated by commas";
     SECURE_PORT = "prometheus.istio.io/secure-port", AnnotationKind::Text, "",
-        "where the merged metrics are served over TLS; written by injection where the proxy has `ENVOY_SECURE_MERGED_METRICS_PORT` and the pod does not say otherwise";
+        "port that serves the merged metrics over TLS; written by injection if the proxy has `ENVOY_SECURE_MERGED_METRICS_PORT` and the pod does not set it";
     DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container", AnnotationKind::Text, "",
-        "the container that `kubectl exec` means; without it the first of the application's";
+        "default container of `kubectl exec`; without it the application's first container";
     DEFAULT_LOGS_CONTAINER = "kubectl.kubernetes.io/default-logs-container", AnnotationKind::Text, "",
-        "the container that `kubectl logs` means; without it the first of the application's";
+        "default container of `kubectl logs`; without it the application's first container";
     CNI_NETWORKS = "k8s.v1.cni.cncf.io/networks", AnnotationKind::Text, "",
-        "the networks that Multus attaches; Istio's is added where `pilot.cni.provider` is `multus`";
+        "the networks that Multus attaches; Istio's is added if `pilot.cni.provider` is `multus`";
     OTEL_NAMESPACE = "resource.opentelemetry.io/service.namespace", AnnotationKind::Text, "",
-        "`service.namespace` in the spans of the proxy, where a tracing provider asks for the semantic conventions";
+        "`service.namespace` in the spans of the proxy, if a tracing provider uses the semantic conventions";
     OTEL_VERSION = "resource.opentelemetry.io/service.version", AnnotationKind::Text, "",
         "`service.version` in the same spans";
     OTEL_INSTANCE = "resource.opentelemetry.io/service.instance.id", AnnotationKind::Text, "",
         "`service.instance.id` in the same spans";
     STATUS = "sidecar.istio.io/status", AnnotationKind::Text, "",
-        "written by injection: what it put into the pod; a later injection reads it";
+        "written by injection: names of the injected containers and volumes, read by reinjection";
     REVISION = "istio.io/rev", AnnotationKind::Text, "",
         "written by injection: the revision that injected the pod";
     APPLICATION_PORTS = "readiness.status.sidecar.istio.io/applicationPorts", AnnotationKind::Text, "",
@@ -248,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_wrong_annotations_are_named() {
+    fn all_invalid_annotations_are_named() {
         let pod = json!({"metadata": {"annotations": {
             key::PROXY_CPU: "100 m",
             key::INCLUDE_OUTBOUND_PORTS: "80\"\n - \"--x",
@@ -265,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_held_to_what_their_annotations_are() {
+    fn values_are_validated_by_their_annotation_kind() {
         let error = check_values(&json!({"global": {"proxy": {"statusPort": "abc"}}})).unwrap_err();
         assert_eq!(error, "global.proxy.statusPort: \"abc\" is not a port from 0 to 65535");
         let good = json!({"global": {"proxy": {"includeIPRanges": "*", "statusPort": 15020}}});
@@ -275,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_unique() {
+    fn annotation_keys_are_unique() {
         let mut keys: Vec<_> = HONOURED.iter().map(|honoured| honoured.key).collect();
         keys.sort_unstable();
         keys.dedup();
@@ -283,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reference_page_is_current() {
+    fn annotation_reference_is_current() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/annotations.md");
         let page = std::fs::read_to_string(path).unwrap_or_default();
         if page != reference() {

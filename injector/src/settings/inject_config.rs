@@ -94,7 +94,7 @@ impl InjectConfig {
         if let Policy::Unknown(word) = &self.policy {
             let hint = suggest::did_you_mean(word, &["enabled", "disabled"]);
             let problem =
-                format!("{word:?} is not enabled or disabled, so that no pod is injected{hint}");
+                format!("{word:?} is not enabled or disabled, so no pod is injected{hint}");
             oddities.push(("policy".to_owned(), problem));
         }
         for (key, selectors) in [
@@ -103,25 +103,25 @@ impl InjectConfig {
         ] {
             for (index, selector) in selectors.iter().enumerate() {
                 if let Some(problem) = selector.problem() {
-                    let problem = format!("{problem}, so that no pod is selected");
+                    let problem = format!("{problem}, so it selects no pod");
                     oddities.push((format!("{key}[{index}]"), problem));
                 }
             }
         }
         for (index, name) in self.default_templates.iter().enumerate() {
             if !self.aliases.contains_key(name) && !template_names::exists(name, &self.templates) {
-                let effect = "every pod that names no other is refused";
+                let effect = "every pod without a template annotation is denied";
                 oddities.push((format!("defaultTemplates[{index}]"), self.missing(name, effect)));
             }
         }
         for (alias, names) in &self.aliases {
             if names.is_empty() {
-                let problem = "leads to no template, so that nothing is injected";
+                let problem = "resolves to no template, so nothing is injected";
                 oddities.push((format!("aliases.{alias}"), problem.to_owned()));
             }
             for (index, name) in names.iter().enumerate() {
                 if !template_names::exists(name, &self.templates) {
-                    let effect = "every pod that asks for the alias is refused";
+                    let effect = "every pod that requests the alias is denied";
                     oddities
                         .push((format!("aliases.{alias}[{index}]"), self.missing(name, effect)));
                 }
@@ -134,7 +134,7 @@ impl InjectConfig {
     fn missing(&self, name: &str, effect: &str) -> String {
         let have = template_names::names(&self.templates);
         let hint = suggest::did_you_mean(name, &have);
-        format!("{name:?} is no template, so that {effect}; have {}{hint}", have.join(", "))
+        format!("{name:?} is not a template, so {effect}; have {}{hint}", have.join(", "))
     }
 
     /// Returns the templates of a pod that names none.
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mapping_with_a_known_key_is_a_configuration() {
+    fn mapping_with_a_known_key_is_a_configuration() {
         let config = InjectConfig::parse("policy: disabled\ninjectedAnnotations:\n").unwrap();
         assert_eq!(config.policy, Policy::Disabled);
         assert_eq!(config.default_templates(), ["sidecar"]);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hardly_meant_is_told() {
+    fn likely_mistakes_in_a_configuration_get_a_warning() {
         let config = InjectConfig::parse(
             "policy: enable\npolicies: x\nneverInjectSelectors: []\nalwaysInjectSelector:\n\
              - matchLabel: {a: b}\n- matchExpressions: [{key: a, operator: Is}]\n",
@@ -230,13 +230,12 @@ mod tests {
             ("policies", "unknown key"),
             (
                 "policy",
-                "\"enable\" is not enabled or disabled, so that no pod is injected; did you mean \
+                "\"enable\" is not enabled or disabled, so no pod is injected; did you mean \
                  enabled?",
             ),
             (
                 "alwaysInjectSelector[1]",
-                "matchExpressions: \"Is\" is not In, NotIn, Exists or DoesNotExist, so that no pod \
-                 is selected",
+                "matchExpressions: \"Is\" is not In, NotIn, Exists or DoesNotExist, so it selects no pod",
             ),
         ];
         let expected = expected.map(|(path, problem)| (path.to_owned(), problem.to_owned()));
@@ -255,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_lead_to_no_template_are_told() {
+    fn names_of_undefined_templates_get_a_warning() {
         let config = InjectConfig::parse(
             "defaultTemplates: [sidecr, mine, both, sidecar]\ntemplates: {mine: ''}\n\
              aliases: {both: [mine, none], empty: [], good: [sidecar, mine]}\n",
@@ -265,25 +264,24 @@ mod tests {
             (
                 "defaultTemplates[0]",
                 format!(
-                    "\"sidecr\" is no template, so that every pod that names no other is refused; \
+                    "\"sidecr\" is not a template, so every pod without a template annotation is denied; \
                      {have}; did you mean sidecar?"
                 ),
             ),
             (
                 "aliases.both[1]",
                 format!(
-                    "\"none\" is no template, so that every pod that asks for the alias is \
-                     refused; {have}"
+                    "\"none\" is not a template, so every pod that requests the alias is denied; {have}"
                 ),
             ),
-            ("aliases.empty", "leads to no template, so that nothing is injected".to_owned()),
+            ("aliases.empty", "resolves to no template, so nothing is injected".to_owned()),
         ];
         let expected = expected.map(|(path, problem)| (path.to_owned(), problem));
         assert_eq!(config.unwrap().oddities, expected);
     }
 
     #[test]
-    fn anything_else_is_a_bare_template() {
+    fn text_without_configuration_keys_is_a_bare_template() {
         for text in ["spec:\n  containers: []\n", "{{ define `x` }}\nmetadata:\n{{ end }}"] {
             let config = InjectConfig::parse(text).unwrap();
             assert_eq!(config.templates["sidecar"], text);
@@ -291,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_configuration_is_not_taken_for_a_template() {
+    fn misspelt_configuration_is_not_a_template() {
         for text in ["polcy: enabled\n", "", "# nothing\n", "just words", "[]"] {
             let error = InjectConfig::parse(text).unwrap_err();
             assert!(error.contains("none of the keys of a configuration (policy, "), "{error}");
@@ -299,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_configuration_is_not_taken_for_a_template() {
+    fn malformed_configuration_is_not_a_template() {
         let error = InjectConfig::parse("policy: enabled\ntemplates: [\n").unwrap_err();
         assert!(error.contains("line"), "{error}");
         let error = InjectConfig::parse("defaultTemplates: sidecar\n").unwrap_err();

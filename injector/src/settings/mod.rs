@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn any_key_may_be_null() {
+    fn null_key_counts_as_absent() {
         for (name, shape) in
             [("mesh", Shape::Message(go_types::MESH_CONFIG)), ("config", known_keys::INJECT_CONFIG)]
         {
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn nulls_within_what_a_key_holds_are_nothing() {
+    fn null_within_a_key_counts_as_absent() {
         for (name, with, without) in [
             ("config", json!({"aliases": {"a": null}}), json!({"aliases": {}})),
             ("config", json!({"templates": {"sidecar": null}}), json!({"templates": {}})),

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_out_or_null_is_as_istio_has_it() {
+    fn absent_or_null_outrigger_keys_mean_istios_behaviour() {
         for given in [json!({}), json!({"cpuLimits": null, "initResources": null})] {
             let read: Outrigger = serde_json::from_value(given).unwrap();
             assert_eq!(read, Outrigger::default());
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_word_is_named_with_what_is_allowed() {
+    fn invalid_word_is_named_with_the_allowed_ones() {
         let error = |given| serde_json::from_value::<Outrigger>(given).unwrap_err().to_string();
         let wrong = error(json!({"proxyUser": "refuse"}));
         assert!(wrong.contains("`refuse`, expected one of `allow`, `deny`, `warn`"), "{wrong}");

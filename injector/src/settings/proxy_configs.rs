@@ -84,8 +84,7 @@ impl Selector {
         };
         if labels.is_empty() {
             return Err(format!(
-                "{LABELS}: no label is named, so no pod is selected; without spec.selector, all \
-                 pods of the namespace are"
+                "{LABELS}: it names no label, so it selects no pod; remove spec.selector to select all pods of the namespace"
             ));
         }
         let label = |(key, value): (&String, &Value)| match value {
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_layers_are_istios() {
+    fn proxy_config_layers_equal_istio() {
         let env = |value: &str| json!({"environmentVariables": {"WHO": value, value: "yes"}});
         let mut selecting = env("pod");
         selecting["selector"] = json!({"matchLabels": {"app": "web"}});
@@ -271,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_counts_and_no_resource_of_elsewhere() {
+    fn oldest_resource_of_the_namespace_is_used() {
         let of = |number: u32| json!({"concurrency": number});
         let config = for_shop(
             vec![
@@ -291,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn only_three_fields_count() {
+    fn only_three_resource_fields_are_used() {
         let spec = json!({
             "concurrency": 0, "image": {"imageType": "debug"}, "interceptionMode": "TPROXY",
         });
@@ -300,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hardly_meant_in_an_annotation_is_told() {
+    fn likely_mistakes_in_proxy_config_annotation_get_a_warning() {
         let mesh = MeshConfig::parse("defaultConfig: {interceptionMode: TPROXY}").unwrap();
         let annotation = json!({"interceptionMode": "REDIRECT", "concurency": 2, "meshId": ""});
         let layers = Layers {
@@ -323,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_field() {
+    fn proxy_config_errors_name_the_field() {
         for (spec, expected) in [
             (json!("x"), "spec: \"x\" is not a mapping"),
             (json!({"concurrency": "many"}), "spec.concurrency: \"many\" is not a whole number"),
@@ -342,12 +341,12 @@ mod tests {
         }
         let nobody = json!({"selector": {}});
         let error = ProxyConfigResource::parse(Origin::default(), &nobody).unwrap_err();
-        assert!(error.contains("no pod is selected"), "{error}");
+        assert!(error.contains("it selects no pod"), "{error}");
     }
 
     proptest! {
         #[test]
-        fn the_order_in_which_resources_are_listed_means_nothing(
+        fn listing_order_of_resources_has_no_effect(
             numbers in Just((0_u32..8).collect::<Vec<_>>()).prop_shuffle(),
         ) {
             let resources = numbers.iter().map(|number| {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Whether there is an overlay of this name, beside the configuration's templates.
+/// True if there is an overlay of this name, beside the configuration's templates.
 pub fn exists(name: &str, templates: &BTreeMap<String, String>) -> bool {
     templates.contains_key(name) || BUILT_IN.contains(&name)
 }

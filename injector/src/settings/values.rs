@@ -322,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_own_settings_may_be_left_empty_but_not_misspelt() {
+    fn outrigger_settings_may_be_empty_but_not_misspelt() {
         for text in ["outrigger:", "outrigger: null", "outrigger: {}", "global: {}"] {
             assert_eq!(Values::parse(text).unwrap().outrigger, Outrigger::default(), "{text}");
         }
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_the_default() {
+    fn absent_values_have_their_defaults() {
         let values = Values::parse(
             "global: {tag: 1.28, proxy: {statusPort: 0, resources: {limits: {cpu: 1}}}}",
         )
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_images_are_pinned_and_the_init_image_is_our_own() {
+    fn default_images_are_pinned_and_init_image_is_ours() {
         let global = Values::default().global;
         let proxy = format!("{}/{}:{}", &*global.hub, &*global.proxy.image, &*global.tag);
         assert_eq!(proxy, "istio/proxyv2:1.28.0");
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_empty() {
+    fn null_values_count_as_empty() {
         let nulls = "global: {imagePullSecrets: null, proxy: {resources: null, logLevel: null}}";
         let global = Values::parse(nulls).unwrap().global;
         assert!(global.image_pull_secrets.is_empty() && global.proxy.log_level.is_empty());
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_key() {
+    fn values_errors_name_the_key() {
         for (text, expected) in [
             (
                 "global: {proxy: {privileged: perhaps}}",
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_istio_takes_is_taken_and_told() {
+    fn lenient_values_are_accepted_with_a_warning() {
         let lists = "excludeInboundPorts: 8000-8010, excludeIPRanges: 10.0.0.1";
         let values = Values::parse(&format!("global: {{hub: a, hub: b, proxy: {{{lists}}}}}"));
         let (hub, odd) =
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_keys_are_told_unless_a_template_names_them() {
+    fn unknown_values_keys_get_a_warning_unless_templates_use_them() {
         let values = Values::parse("global: {suffix: x, proxy: {logLevl: debug}, hub: h}").unwrap();
         let told = |path: &str, problem: &str| (path.to_owned(), problem.to_owned());
         let misspelt = told("global.proxy.logLevl", "unknown key; did you mean logLevel?");

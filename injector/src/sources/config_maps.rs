@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_for_both_maps_and_takes_them_together() {
+    fn both_config_maps_are_applied_together() {
         let maps = ConfigMaps::for_revision("istio-system", "canary");
         let mut seen = ConfigMapStates::default();
         seen.apply(Slot::Sidecar, Event::InitApply(map(&[("config", "c"), ("values", "v")])));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn names_what_is_missing() {
+    fn missing_config_map_or_key_is_named() {
         let maps = ConfigMaps::for_revision("mesh", "default");
         let mut seen = ConfigMapStates::default();
         seen.apply(Slot::Mesh, Event::InitDone);

@@ -92,8 +92,7 @@ fn told(problem: &str) -> String {
         return of_field(field, type_tag::printed_in(value));
     }
     if problem == "only maps and objects have fields" {
-        return "a field is asked of what has none: nil, or a text, a number, true or false, or a \
-                list; ask with `if` or `with` first whether it is there"
+        return "the value has no fields: it is nil, a text, a number, true or false, or a list; test it with `if` or `with` first"
             .to_owned();
     }
     if let Some(value) = problem.strip_prefix("range can't iterate over ") {
@@ -118,10 +117,7 @@ fn of_field(field: &str, of: Option<&'static Type>) -> String {
     let field = &field.replace('_', ".");
     let Some(of) = of else { return format!("there is no field {field}") };
     if called {
-        return format!(
-            "{field} of a {} is called on nil; ask with `if` first whether it is there",
-            of.name
-        );
+        return format!("{field} of a {} is called on nil; test it with `if` first", of.name);
     }
     let names: Vec<_> = of.fields().map(|field| field.go).collect();
     let near = suggest::did_you_mean(field, &names);
@@ -132,7 +128,7 @@ fn of_field(field: &str, of: Option<&'static Type>) -> String {
 fn of_function(problem: &str) -> Option<String> {
     let name = problem.strip_prefix("function ")?.strip_suffix(" not defined")?;
     if let Some(why) = functions::left_out(name) {
-        return Some(format!("function {name} is left out: {why}"));
+        return Some(format!("function {name} is not supported: {why}"));
     }
     let names: Vec<_> = functions::names().collect();
     let near = suggest::among(name, &names)?;

@@ -226,14 +226,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn common_text_stays() {
+    fn common_text_is_not_escaped() {
         for text in ["", "hello", "istio-system", "10.0.0.0/8", "a b", "misc:error"] {
             assert!(matches!(guarded(text), Cow::Borrowed(_)), "{text}");
         }
     }
 
     #[test]
-    fn a_dash_begins_no_list() {
+    fn leading_dash_of_a_value_starts_no_list() {
         for text in ["-", " -", "  - a", "\t-", " * a", " &a b"] {
             assert_ne!(guarded(text), text);
             assert_eq!(plain(&guarded(text)), text);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_a_string_without_quotes() {
+    fn guarded_key_is_a_string_without_quotes() {
         for key in
             ["A", "true", "1", "null", "~", "1e3", "0x1f", "a b", "A:", "# a", ".5", "2001-01-01"]
         {
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn stand_ins_that_a_pod_brings_are_no_stand_ins() {
+    fn placeholders_in_a_pod_are_escaped() {
         for text in [
             "x\u{F0022}",
             "\u{F000A}",
@@ -276,7 +276,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_guarded_is_one_scalar(text in "\\PC*|[a\u{F0022}\u{FFFFC}\u{FFFFD}\u{FFFFE}\u{100022}]{0,5}|[a\0\u{7f}\u{9f}\u{fdd0}\u{feff}\u{fffe}\u{ffff}\u{1fffe}\u{10ffff}]{0,5}|[-a\\n\\t :#'\"\\\\{}\\[\\]&*!|>%@`?,]{0,12}") {
+        fn guarded_text_is_one_scalar(text in "\\PC*|[a\u{F0022}\u{FFFFC}\u{FFFFD}\u{FFFFE}\u{100022}]{0,5}|[a\0\u{7f}\u{9f}\u{fdd0}\u{feff}\u{fffe}\u{ffff}\u{1fffe}\u{10ffff}]{0,5}|[-a\\n\\t :#'\"\\\\{}\\[\\]&*!|>%@`?,]{0,12}") {
             let line = guarded(&text);
             prop_assert_eq!(plain(&line), text.as_str());
             for document in [format!("a: \"{line}\"\nb: 1"), format!("a: '{line}'\nb: 1")] {

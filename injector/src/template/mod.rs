@@ -94,15 +94,15 @@ impl Templates {
                 let document = escape::release(document);
                 match pod_schema::misfit(&document) {
                     None => Ok(document),
-                    Some(misfit) => Err(failed(format!("what it renders is no pod: {misfit}"))),
+                    Some(misfit) => Err(failed(format!("its output is not a pod: {misfit}"))),
                 }
             }
             Ok(Value::Null) => Ok(Value::Object(serde_json::Map::new())),
-            Ok(_) => Err(failed("what it renders is not a mapping".to_owned())),
+            Ok(_) => Err(failed("its output is not a mapping".to_owned())),
             Err(error) => {
                 let line = text.lines().nth(error.line.saturating_sub(1)).unwrap_or_default();
                 let line = escape::plain(line.trim());
-                Err(failed(format!("what it renders is not YAML: {error}: {line:?}")))
+                Err(failed(format!("its output is not YAML: {error}: {line:?}")))
             }
         }
     }
@@ -172,7 +172,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_rendered_or_refused(pieces in prop::collection::vec(piece(), 0..24)) {
+        fn any_template_text_is_rendered_or_rejected(pieces in prop::collection::vec(piece(), 0..24)) {
             let _ = render(&pieces.concat());
             let few = &pieces[..pieces.len().min(4)];
             let _ = render(&format!("{{{{ {} }}}}", few.join(" ")));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn go_semantics_hold() {
+    fn rendering_has_go_semantics() {
         for (text, expected) in [
             ("a: {{ `a\\d\"` | quote }}", "a\\d\""),
             (r#"a: '{{ print "\x41\u0042\101\u00e9" }}'"#, "ABAé"),
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_values_also_where_they_grow_in_place() {
+    fn lists_appended_in_place_stay_values() {
         for (text, expected) in [
             ("$x := list }}{{ $x = append $x 1 }}{{ $x = append $x 2 }}{{ $x", "[1 2]"),
             ("$x := list }}{{ $x = append $x 1 }}{{ $y := $x }}{{ $x = append $x 2 }}{{ $y", "[1]"),
@@ -359,19 +359,19 @@ mod tests {
         template "t", line 2, column 7: function noSuch not defined: "b: {{ noSuch 1 }}"
         template "t", line 1, column 10: missing value for if: "a: {{ if }}"
         template "t", line 2, column 7: on purpose
-        template "t": what it renders is not YAML: line 2, column 2: illegal placement of ':' indicator: "b: 1"
-        template "t": what it renders is not a mapping
+        template "t": its output is not YAML: line 2, column 2: illegal placement of ':' indicator: "b: 1"
+        template "t": its output is not a mapping
         template "t", line 1, column 7: it prints a whole semver.Version: name one of its fields; range takes none
         template "t": it prints a whole semver.Version: name one of its fields; range takes none
         template "t", line 3, column 20: here
         template "t", line 1, column 27: unexpected with in else: "{{ if .Values.a }}{{ else with .Values }}{{ end }}"
         template "t", line 1, column 47: function noSuch not defined: "{{ with .Values.a }}{{ else with .Values }}{{ noSuch }}{{ end }}"
-        template "t", line 1, column 10: a field is asked of what has none: nil, or a text, a number, true or false, or a list; ask with `if` or `with` first whether it is there
+        template "t", line 1, column 10: the value has no fields: it is nil, a text, a number, true or false, or a list; test it with `if` or `with` first
         "#);
     }
 
     #[test]
-    fn nesting_that_would_fill_the_stack_is_refused() {
+    fn excessive_nesting_is_rejected() {
         let deep = |n: usize| format!("a: {{{{ {}1{} }}}}", "(".repeat(n), ")".repeat(n));
         assert_eq!(render(&deep(90)).unwrap()["a"], 1);
         let long = |n: usize| {
@@ -427,7 +427,7 @@ mod tests {
     ];
 
     #[test]
-    fn bytes_and_items_are_limited() {
+    fn rendered_bytes_and_items_are_limited() {
         let repeated = |code: &str| code.repeat(3_000);
         let many = [
             (
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spent_budget_ends_a_rendering_with_its_place() {
+    fn spent_budget_ends_rendering_with_its_position() {
         let text = "a: 1\nb: {{ range 100 }}{{ if $.Values.a }}1{{ end }}{{ end }}";
         let render = || render(text).map_err(|error| error.to_string());
         let problem = budget::Budget::new(1_000).enter(render).unwrap_err();
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_hold() {
+    fn template_limits_are_enforced() {
         let errors: Vec<_> = [
             "{{ range 1000000000 }}x{{ end }}",
             "{{ define `r` }}{{ template `r` . }}{{ end }}{{ template `r` . }}",
@@ -504,7 +504,7 @@ mod tests {
         template "t", line 1, column 29: exceeded the maximum template nesting depth of 100; this limit is fixed
         template "t", line 1, column 34: a function produced a value larger than the 2097152 allowed; this limit is fixed
         template "t", line 1, column 36: a function produced a value nested deeper than the 128 levels allowed; this limit is fixed
-        template "t", line 1, column 20: the template makes more than the 67108864 bytes of values allowed; this limit is fixed
+        template "t", line 1, column 20: the template creates more than the 67108864 bytes of values allowed; this limit is fixed
         "#);
     }
 }

@@ -46,7 +46,7 @@ pub(crate) fn charge(units: usize) -> Result<(), FuncError> {
     if within {
         Ok(())
     } else {
-        failed(format!("the template makes more than the {MOST_COST} bytes of values allowed"))
+        failed(format!("the template creates more than the {MOST_COST} bytes of values allowed"))
     }
 }
 

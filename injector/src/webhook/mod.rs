@@ -185,7 +185,7 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
     phase.send_replace(ShutdownPhase::Leaving);
     tokio::select! {
         () = tokio::time::sleep(args.server.shutdown_delay) => {}
-        _ = signals.next() => tracing::info!("not waiting any longer"),
+        _ = signals.next() => tracing::info!("second signal: the shutdown delay is skipped"),
     }
     phase.send_replace(ShutdownPhase::Ended);
     let _ = https.await;

@@ -49,7 +49,7 @@ pub enum RunError {
     #[error("the pod's service account: {0}")]
     Pod(#[source] InClusterError),
     /// The client for the cluster cannot be created.
-    #[error("making a client for the cluster: {0}")]
+    #[error("creating a client for the cluster: {0}")]
     Client(#[source] Box<kube::Error>),
     /// A configuration file cannot be read.
     #[error("{0}")]
@@ -76,7 +76,7 @@ pub enum RunError {
     #[error("keeping configuration and certificate current: {0}")]
     Stopped(#[source] JoinError),
     /// The certificate in the cluster cannot be maintained.
-    #[error("keeping the certificate up: {0}")]
+    #[error("maintaining the certificate: {0}")]
     Certificate(#[source] CertificateError),
 }
 

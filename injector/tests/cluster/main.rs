@@ -7,6 +7,7 @@ mod certificate;
 #[path = "../webhook/client.rs"]
 #[allow(dead_code, reason = "the tests of the server use all of it")]
 mod client;
+mod fixture;
 mod namespaces;
 mod nodes;
 mod objects;
@@ -14,7 +15,6 @@ mod objects;
 #[allow(dead_code, reason = "the tests of the server use all of it")]
 mod program;
 mod proxy_configs;
-mod stage;
 
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
@@ -24,9 +24,9 @@ use e2e::api_servers::ApiServers;
 use e2e::programs::Programs;
 use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
 
-use stage::Stage;
+use fixture::Fixture;
 
-type Story = fn(&Stage<'_>);
+type Story = fn(&Fixture<'_>);
 
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::from_args();
@@ -36,19 +36,16 @@ fn main() -> Result<ExitCode> {
     let server = Arc::new(ApiServers::start(&programs, 1)?);
     let stories: [(&str, Story); 5] = [
         (
-            "proxy_configs_count_for_the_next_review",
-            proxy_configs::proxy_configs_count_for_the_next_review,
+            "proxy_config_change_applies_to_the_next_review",
+            proxy_configs::proxy_config_change_applies_to_the_next_review,
         ),
-        ("without_rights_there_is_one_warning", proxy_configs::without_rights_there_is_one_warning),
+        ("missing_permission_is_logged_once", proxy_configs::missing_permission_is_logged_once),
         (
-            "a_new_namespaces_users_are_known_at_once",
-            namespaces::a_new_namespaces_users_are_known_at_once,
+            "ids_of_a_new_namespace_are_known_at_once",
+            namespaces::ids_of_a_new_namespace_are_known_at_once,
         ),
-        ("an_unknown_namespace_is_warned_of", namespaces::an_unknown_namespace_is_warned_of),
-        (
-            "the_versions_of_nodes_decide_on_native_sidecars",
-            nodes::the_versions_of_nodes_decide_on_native_sidecars,
-        ),
+        ("unknown_namespace_gets_a_warning", namespaces::unknown_namespace_gets_a_warning),
+        ("node_versions_decide_on_native_sidecars", nodes::node_versions_decide_on_native_sidecars),
     ];
     let trials = stories.into_iter().map(|(name, story)| {
         let server = Arc::clone(&server);
@@ -60,9 +57,9 @@ fn main() -> Result<ExitCode> {
 }
 
 fn play(server: &ApiServers, name: &str, story: Story) -> Result<(), Failed> {
-    let stage =
-        Stage::set(server, &name.replace('_', "-")).map_err(|error| format!("{error:?}"))?;
-    story(&stage);
+    let fixture =
+        Fixture::set(server, &name.replace('_', "-")).map_err(|error| format!("{error:?}"))?;
+    story(&fixture);
     Ok(())
 }
 

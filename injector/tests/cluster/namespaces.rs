@@ -2,33 +2,33 @@
 
 use serde_json::{Value, json};
 
+use crate::fixture::{Fixture, injected, pod};
 use crate::program::Program;
-use crate::stage::{Stage, injected, pod};
 
-pub(crate) fn a_new_namespaces_users_are_known_at_once(stage: &Stage<'_>) {
-    stage.allow("", "namespaces", &["get", "list", "watch"]);
+pub(crate) fn ids_of_a_new_namespace_are_known_at_once(fixture: &Fixture<'_>) {
+    fixture.allow("", "namespaces", &["get", "list", "watch"]);
     let flags = ["--platform", "openshift", "--enable-native-sidecars", "true"];
-    let program = stage.start(&flags);
+    let program = fixture.start(&flags);
     // The result does not depend on the watch having delivered the namespace.
     for number in 1..=10 {
         let name = format!("openshift-{number}");
         let first = number * 10_000;
-        stage.create_namespace(&name, &json!({RANGE: format!("{first}/10000")}));
+        fixture.create_namespace(&name, &json!({RANGE: format!("{first}/10000")}));
         assert_eq!(user(&program, &name), (json!(first + 9_999), json!(null)));
     }
     // A known namespace without the annotations differs from an unknown namespace.
     assert_eq!(user(&program, "default"), (json!(1337), json!(null)));
 
-    let other = stage.start(&["--enable-native-sidecars", "true"]);
+    let other = fixture.start(&["--enable-native-sidecars", "true"]);
     assert_eq!(user(&other, "openshift-1"), (json!(1337), json!(null)));
     let watches = "sidecar_injector_watch{resource=\"namespaces\",state=\"current\"}";
     assert!(other.metric(watches) < 1.0, "nobody asked for namespaces");
 }
 
-pub(crate) fn an_unknown_namespace_is_warned_of(stage: &Stage<'_>) {
-    stage.allow("", "namespaces", &["get", "list", "watch"]);
+pub(crate) fn unknown_namespace_gets_a_warning(fixture: &Fixture<'_>) {
+    fixture.allow("", "namespaces", &["get", "list", "watch"]);
     let flags = ["--platform", "openshift", "--enable-native-sidecars", "true"];
-    let program = stage.start(&flags);
+    let program = fixture.start(&flags);
     let (user, warnings) = user(&program, "not-there");
     assert_eq!(user, 1337);
     assert!(warnings[0].as_str().unwrap().contains("(namespace_unknown)"), "{warnings}");

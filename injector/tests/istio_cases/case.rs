@@ -11,7 +11,7 @@ use injector::settings::{Document, Documents, Process, Settings};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::normal::{differences, normal};
+use crate::comparison::{differences, normal};
 
 /// Overlays with which a case is run.
 #[derive(Clone, Copy, Eq, PartialEq)]
@@ -222,7 +222,7 @@ pub(crate) fn runs() -> Vec<(Case, Overlays)> {
 pub(crate) fn folder() -> Option<PathBuf> {
     let folder = std::env::var_os("ISTIO_CASES");
     if folder.is_none() {
-        e2e::left_out::record("Istio's own cases", "ISTIO_CASES is not set").unwrap();
+        e2e::skipped_tests::record("Istio's own cases", "ISTIO_CASES is not set").unwrap();
     }
     folder.map(PathBuf::from)
 }

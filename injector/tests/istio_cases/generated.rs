@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 
 use crate::case::folder;
 use crate::choices::{MESH, VALUES};
-use crate::normal::{differences, normal};
+use crate::comparison::{differences, normal};
 use crate::pods::{HOSTILE, pod, some_of};
 
 #[test]
-fn the_built_in_overlays_give_what_the_templates_give() {
+fn built_in_overlays_equal_the_templates() {
     let Some(folder) = folder() else { return };
     let read = |name: &str| fs::read_to_string(folder.join("defaults").join(name)).unwrap();
     let templates = read("inject_config.yaml");

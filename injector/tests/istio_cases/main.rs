@@ -7,22 +7,22 @@
     reason = "a test fails by panic, and says what it leaves out"
 )]
 
-mod again;
 #[allow(dead_code, reason = "the tests of istioctl use the rest of it")]
 mod case;
 mod choices;
+mod comparison;
 mod generated;
-mod normal;
 mod pods;
+mod reinjection;
 
 use case::{Overlays, check};
 
 #[test]
-fn reviews_give_istios_pods() {
+fn reviews_produce_istios_pods() {
     check(|case| case.run_reviews(Overlays::BuiltIn));
 }
 
 #[test]
-fn reviews_give_istios_pods_with_its_templates() {
+fn reviews_with_istios_templates_produce_istios_pods() {
     check(|case| case.run_reviews(Overlays::Templates));
 }

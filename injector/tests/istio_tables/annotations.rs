@@ -5,12 +5,12 @@ use injector::inject::policy::Rules;
 use injector::settings::annotations::HONOURED;
 use serde_json::{Map, Value, json};
 
-use crate::stage::{Stage, pod};
+use crate::fixture::{Fixture, pod};
 
 #[test]
-fn bad_values_are_refused_by_key_and_value() {
+fn invalid_annotations_are_rejected_by_key_and_value() {
     for (key, value) in BAD {
-        let error = Stage::default().injection(&pod(&json!({*key: value}))).unwrap_err();
+        let error = Fixture::default().injection(&pod(&json!({*key: value}))).unwrap_err();
         assert_eq!(error.word(), "bad_annotation", "{key}");
         let message = error.to_string();
         assert!(message.contains(key) && message.contains(&format!("{value:?}")), "{message}");
@@ -18,10 +18,10 @@ fn bad_values_are_refused_by_key_and_value() {
 }
 
 #[test]
-fn all_bad_values_of_a_pod_are_told_at_once() {
+fn all_invalid_values_of_a_pod_are_reported_together() {
     let bad: Map<String, Value> =
         BAD.iter().map(|(key, value)| ((*key).to_owned(), (*value).into())).collect();
-    let message = Stage::default().injection(&pod(&bad.clone().into())).unwrap_err().to_string();
+    let message = Fixture::default().injection(&pod(&bad.clone().into())).unwrap_err().to_string();
     for (key, value) in bad {
         assert!(message.contains(&format!("{key}: {:?}", value.as_str().unwrap())), "{message}");
     }
@@ -29,7 +29,7 @@ fn all_bad_values_of_a_pod_are_told_at_once() {
 
 /// Istio's documented form works in a configuration's template as in the built-in one.
 #[test]
-fn volumes_and_mounts_are_lists_or_objects_of_any_case() {
+fn volumes_and_mounts_are_lists_or_objects_in_any_case() {
     let forms = [
         (
             r#"[{"name":"certs","secret":{"secretname":"c"}}]"#,
@@ -56,7 +56,7 @@ fn volumes_and_mounts_are_lists_or_objects_of_any_case() {
                 "sidecar.istio.io/userVolume": volumes, "sidecar.istio.io/userVolumeMount": mounts,
             });
             let ran =
-                Stage::default().run(config, &json!({}), &pod(&annotations), Rules::Admission);
+                Fixture::default().run(config, &json!({}), &pod(&annotations), Rules::Admission);
             let Ok(InjectionOutcome::Injected(injection)) = ran else { panic!("{ran:?}") };
             let spec = &injection.pod["spec"];
             let has = |list: &Value, item: Value| list.as_array().unwrap().contains(&item);
@@ -76,7 +76,7 @@ fn list_items_keep_their_order_and_may_share_a_volume() {
     let mounts = r#"[{"name":"b","mountPath":"/z"},{"name":"a","mountPath":"/y","subpath":"s"},
         {"name":"b","mountPath":"/x"}]"#;
     let volumes = r#"[{"name":"b","emptyDir":{}},{"name":"a","configMap":{"name":"c"}}]"#;
-    let injected = Stage::default().pod(&pod(&json!({
+    let injected = Fixture::default().pod(&pod(&json!({
         "sidecar.istio.io/userVolume": volumes, "sidecar.istio.io/userVolumeMount": mounts,
     })));
     let lists = ["containers", "initContainers"].map(|list| injected["spec"][list].as_array());
@@ -96,14 +96,14 @@ fn list_items_keep_their_order_and_may_share_a_volume() {
 }
 
 #[test]
-fn status_and_overrides_are_read_whatever_their_case() {
+fn status_and_overrides_match_in_any_letter_case() {
     let (status, overrides) = ("sidecar.istio.io/status", "proxy.istio.io/overrides");
     let own = json!({"name": "istio-proxy", "image": "auto", "args": ["proxy", "mine"],
         "volumeMounts": [{"name": "a", "mountPath": "/a", "readOnly": true}]});
     let mut with_own = pod(&json!({}));
     with_own["spec"]["containers"].as_array_mut().unwrap().push(own);
     for (pod, recorded) in [(with_own, true), (pod(&json!({})), false)] {
-        let first = Stage::default().pod(&pod);
+        let first = Fixture::default().pod(&pod);
         let mut respelled = first.clone();
         for key in [status, overrides] {
             let annotation = &mut respelled["metadata"]["annotations"][key];
@@ -117,7 +117,7 @@ fn status_and_overrides_are_read_whatever_their_case() {
         if !recorded {
             respelled["metadata"]["annotations"].as_object_mut().unwrap().remove(overrides);
         }
-        let second = Stage::default().injection(&respelled).unwrap().pod;
+        let second = Fixture::default().injection(&respelled).unwrap().pod;
         assert_eq!(second["spec"], first["spec"]);
         let annotations = second["metadata"]["annotations"].as_object().unwrap();
         assert_eq!(annotations.contains_key(overrides), recorded);
@@ -126,10 +126,10 @@ fn status_and_overrides_are_read_whatever_their_case() {
 
 /// The message names the annotation, the field and the reason.
 #[test]
-fn each_wrong_field_of_the_proxy_config_is_named() {
+fn each_invalid_proxy_config_field_is_named() {
     let config = json!({"proxy.istio.io/config": "statusPort: 0\ntracing: {zipkin: {}}\n"});
     for rules in [Rules::Admission, Rules::Manual] {
-        let error = Stage::default().run("policy: enabled", &json!({}), &pod(&config), rules);
+        let error = Fixture::default().run("policy: enabled", &json!({}), &pod(&config), rules);
         let error = error.unwrap_err().to_string();
         let expected = "annotation proxy.istio.io/config: \"statusPort: 0\\ntracing: {zipkin: {}}\\n\" is not a \
             ProxyConfig as YAML or JSON: statusPort: 0 is not a port from 1 to 65535; \
@@ -139,9 +139,9 @@ fn each_wrong_field_of_the_proxy_config_is_named() {
 }
 
 #[test]
-fn good_values_pass() {
+fn valid_annotations_are_accepted() {
     for (key, value) in GOOD {
-        let injected = Stage::default().pod(&pod(&json!({*key: value})));
+        let injected = Fixture::default().pod(&pod(&json!({*key: value})));
         assert!(injected["metadata"]["annotations"]["sidecar.istio.io/status"].is_string());
     }
     for key in GOOD.iter().map(|(key, _)| key) {

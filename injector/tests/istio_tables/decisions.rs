@@ -4,13 +4,13 @@ use injector::inject::InjectionOutcome;
 use injector::inject::policy::Rules;
 use serde_json::{Value, json};
 
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
 const ON: &str = "policy: enabled";
 const OFF: &str = "policy: disabled";
 
 #[test]
-fn policy_and_the_pods_own_word() {
+fn policy_applies_unless_the_pod_decides() {
     let none = json!({});
     let by_annotation = |value: &str| json!({"annotations": {"sidecar.istio.io/inject": value}});
     let by_label = |value: &str| json!({"labels": {"sidecar.istio.io/inject": value}});
@@ -53,7 +53,7 @@ fn policy_and_the_pods_own_word() {
 }
 
 #[test]
-fn hosts_and_namespaces_stand_before_everything() {
+fn host_network_and_system_namespaces_are_never_injected() {
     for (namespace, expected) in [
         ("kube-system", false),
         ("kube-public", false),
@@ -73,7 +73,7 @@ fn hosts_and_namespaces_stand_before_everything() {
 }
 
 #[test]
-fn selectors_stand_between_the_pods_word_and_the_policy() {
+fn selectors_apply_after_the_pod_and_before_the_policy() {
     let foo = json!({"labels": {"foo": "bar"}});
     let label = |value: &str| json!({"labels": {"foo": "bar", "sidecar.istio.io/inject": value}});
     let annotation = |value: &str| json!({"labels": {"foo": "bar"}, "annotations": {"sidecar.istio.io/inject": value}});
@@ -117,6 +117,6 @@ fn decision(config: &str, metadata: &Value, host_network: bool) -> bool {
     if host_network {
         pod["spec"]["hostNetwork"] = true.into();
     }
-    let outcome = Stage::default().run(config, &json!({}), &pod, Rules::Admission).unwrap();
+    let outcome = Fixture::default().run(config, &json!({}), &pod, Rules::Admission).unwrap();
     matches!(outcome, InjectionOutcome::Injected(_))
 }

@@ -4,10 +4,10 @@ use injector::inject::InjectionOutcome;
 use injector::inject::policy::Rules;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, pod_of, variable};
+use crate::fixture::{Fixture, pod_of, variable};
 
 fn injected(pod: &Value, rules: Rules) -> Option<Value> {
-    match Stage::default().run("policy: enabled", &json!({}), pod, rules).unwrap() {
+    match Fixture::default().run("policy: enabled", &json!({}), pod, rules).unwrap() {
         InjectionOutcome::Injected(injection) => Some(injection.pod),
         InjectionOutcome::Skipped { .. } => None,
     }
@@ -16,7 +16,7 @@ fn injected(pod: &Value, rules: Rules) -> Option<Value> {
 /// In a file the annotation overlays the mesh configuration. At admission it applies to the proxy
 /// only.
 #[test]
-fn a_status_port_of_the_proxys_own_configuration_counts_for_probes_and_metrics() {
+fn status_port_of_proxy_config_applies_to_probes_and_metrics() {
     let probe = json!({"httpGet": {"port": 80}});
     let pod = pod_of(
         &json!({"proxy.istio.io/config": "statusPort: 15099", "prometheus.io/port": "8080"}),
@@ -29,7 +29,7 @@ fn a_status_port_of_the_proxys_own_configuration_counts_for_probes_and_metrics()
         let scraped = &injected["metadata"]["annotations"]["prometheus.io/port"];
         assert_eq!(scraped, &port.to_string(), "{rules:?}");
         assert!(variable(&injected, "PROXY_CONFIG").unwrap().contains("15099"), "{rules:?}");
-        let again = Stage::default().run("policy: enabled", &json!({}), &injected, rules);
+        let again = Fixture::default().run("policy: enabled", &json!({}), &injected, rules);
         let InjectionOutcome::Injected(again) = again.unwrap() else { panic!("is injected again") };
         assert_eq!(again.pod, injected, "{rules:?}");
     }

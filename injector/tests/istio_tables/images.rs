@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, container, pod};
+use crate::fixture::{Fixture, container, pod};
 
 #[test]
-fn hub_name_tag_and_variant() {
+fn image_has_hub_name_tag_and_variant() {
     let none = json!({});
     let global = |tag: Value, variant: &str, image: &str| json!({"hub": "docker.io/istio", "tag": tag, "variant": variant, "proxy": {"image": image}});
     let kind = |kind: &str| json!({"sidecar.istio.io/proxyImageType": kind});
@@ -67,30 +67,30 @@ fn hub_name_tag_and_variant() {
         (global("1.12".into(), "fips", ""), "", none.clone(), "docker.io/istio/proxyv2:1.12-fips"),
         (global("1.12".into(), "debug", "hub/all:5"), "", kind("distroless"), "hub/all:5"),
     ] {
-        let mut stage = Stage::with_values(json!({"global": global}));
+        let mut fixture = Fixture::with_values(json!({"global": global}));
         if !configured.is_empty() {
-            stage.mesh = json!({"defaultConfig": {"image": {"imageType": configured}}});
+            fixture.mesh = json!({"defaultConfig": {"image": {"imageType": configured}}});
         }
-        let injected = stage.pod(&pod(&annotations));
+        let injected = fixture.pod(&pod(&annotations));
         let image = &container(&injected, "istio-proxy")["image"];
         assert_eq!(image, expected, "{global} {configured:?} {annotations}");
     }
 }
 
 #[test]
-fn the_init_container_has_its_own_name_and_no_configured_variant() {
+fn init_image_has_its_own_name_and_no_variant() {
     let global = json!({"hub": "h", "tag": "1", "proxy_init": {"image": "init"}});
-    let mut stage = Stage::with_values(json!({"global": global}));
-    stage.mesh = json!({"defaultConfig": {"image": {"imageType": "debug"}}});
-    let injected = stage.pod(&pod(&json!({})));
+    let mut fixture = Fixture::with_values(json!({"global": global}));
+    fixture.mesh = json!({"defaultConfig": {"image": {"imageType": "debug"}}});
+    let injected = fixture.pod(&pod(&json!({})));
     assert_eq!(container(&injected, "istio-init")["image"], "h/init:1");
     assert_eq!(container(&injected, "istio-proxy")["image"], "h/proxyv2:1-debug");
     let given = json!({"sidecar.istio.io/proxyImage": "docker.io/istio/proxy2_debug:unittest"});
-    let injected = stage.pod(&pod(&given));
+    let injected = fixture.pod(&pod(&given));
     for name in ["istio-init", "istio-proxy"] {
         assert_eq!(container(&injected, name)["image"], "docker.io/istio/proxy2_debug:unittest");
     }
     let unused = json!({"sidecar.istio.io/proxyImage": "proxy2_debug"});
-    let injected = stage.pod(&pod(&unused));
+    let injected = fixture.pod(&pod(&unused));
     assert_eq!(container(&injected, "istio-init")["image"], "h/init:1");
 }

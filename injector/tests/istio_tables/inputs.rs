@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, container, flag, names, pod, pod_of, variable};
+use crate::fixture::{Fixture, container, flag, names, pod, pod_of, variable};
 
 #[test]
-fn the_traffic_settings_of_the_pod_stand_before_the_values() {
+fn traffic_annotations_precede_the_values() {
     let values = json!({"global": {"proxy": {
         "includeIPRanges": "127.0.0.1/24,10.96.0.1/24", "excludeIPRanges": "10.96.0.2/24",
         "excludeInboundPorts": "4,5,6", "includeOutboundPorts": "11", "excludeOutboundPorts": "7,8,9",
     }}});
-    let stage = Stage::with_values(values);
+    let fixture = Fixture::with_values(values);
     let key = |name: &str| format!("traffic.sidecar.istio.io/{name}");
     let own = json!({
         key("includeOutboundIPRanges"): "", key("excludeOutboundIPRanges"): "10.0.0.0/8",
@@ -46,7 +46,7 @@ fn the_traffic_settings_of_the_pod_stand_before_the_values() {
             ],
         ),
     ] {
-        let injected = stage.pod(&pod(&annotations));
+        let injected = fixture.pod(&pod(&annotations));
         for (name, value) in expected {
             assert_eq!(flag(&injected, "istio-init", name), value, "{name}: {annotations}");
         }
@@ -54,7 +54,7 @@ fn the_traffic_settings_of_the_pod_stand_before_the_values() {
 }
 
 #[test]
-fn holding_the_application_puts_the_proxy_first() {
+fn hold_application_puts_the_proxy_first() {
     let hold = |on: bool| json!({"holdApplicationUntilProxyStarts": on});
     let annotation = |on: bool| json!({"proxy.istio.io/config": hold(on).to_string()});
     for (values, mesh, annotations, first) in [
@@ -65,37 +65,37 @@ fn holding_the_application_puts_the_proxy_first() {
         (json!({}), json!({"defaultConfig": hold(true)}), annotation(false), false),
         (json!({"global": {"proxy": hold(true)}}), json!({}), annotation(false), true),
     ] {
-        let mut stage = Stage { values, mesh, ..Stage::default() };
-        stage.process.native_sidecars = false;
-        let injected = stage.pod(&pod(&annotations));
+        let mut fixture = Fixture { values, mesh, ..Fixture::default() };
+        fixture.process.native_sidecars = false;
+        let injected = fixture.pod(&pod(&annotations));
         let expected = if first { ["istio-proxy", "app"] } else { ["app", "istio-proxy"] };
-        assert_eq!(names(&injected, "containers"), expected, "{stage:?} {annotations}");
+        assert_eq!(names(&injected, "containers"), expected, "{fixture:?} {annotations}");
         let wait = container(&injected, "istio-proxy")["lifecycle"]["postStart"].is_object();
         assert_eq!(wait, first);
     }
 }
 
 #[test]
-fn init_containers_stand_in_the_order_of_the_mode() {
+fn init_container_order_depends_on_the_mode() {
     let mut pod = pod(&json!({}));
     pod["spec"]["initContainers"] =
         json!([{"name": "one", "image": "i"}, {"name": "two", "image": "i"}]);
-    let mut stage = Stage::default();
+    let mut fixture = Fixture::default();
     let native = ["istio-init", "istio-proxy", "one", "two"];
-    assert_eq!(names(&stage.pod(&pod), "initContainers"), native);
-    stage.process.native_sidecars = false;
-    assert_eq!(names(&stage.pod(&pod), "initContainers"), ["one", "two", "istio-init"]);
-    stage.values = json!({"pilot": {"cni": {"enabled": true}}});
-    assert_eq!(names(&stage.pod(&pod), "initContainers"), ["istio-validation", "one", "two"]);
+    assert_eq!(names(&fixture.pod(&pod), "initContainers"), native);
+    fixture.process.native_sidecars = false;
+    assert_eq!(names(&fixture.pod(&pod), "initContainers"), ["one", "two", "istio-init"]);
+    fixture.values = json!({"pilot": {"cni": {"enabled": true}}});
+    assert_eq!(names(&fixture.pod(&pod), "initContainers"), ["istio-validation", "one", "two"]);
 }
 
 #[test]
-fn a_pod_with_nothing_but_the_proxy_names_no_default_container() {
+fn pod_with_only_the_proxy_has_no_default_container() {
     let alone = pod_of(&json!({}), &json!([{"name": "istio-proxy", "image": "auto"}]));
     for native in [true, false] {
-        let mut stage = Stage::default();
-        stage.process.native_sidecars = native;
-        let injected = stage.pod(&alone);
+        let mut fixture = Fixture::default();
+        fixture.process.native_sidecars = native;
+        let injected = fixture.pod(&alone);
         let key = "kubectl.kubernetes.io/default-container";
         assert_eq!(injected["metadata"]["annotations"][key], Value::Null);
         assert_eq!(variable(&injected, "ISTIO_META_APP_CONTAINERS").unwrap_or_default(), "");
@@ -103,12 +103,12 @@ fn a_pod_with_nothing_but_the_proxy_names_no_default_container() {
 }
 
 #[test]
-fn the_users_own_arguments_replace_the_proxys() {
+fn user_supplied_arguments_replace_the_injected_ones() {
     let own = json!([
         {"name": "istio-proxy", "image": "auto", "args": ["proxy", "sidecar", "--mine"], "env": [{"name": "A", "value": "b"}]},
         {"name": "app", "image": "app:1"},
     ]);
-    let injected = Stage::default().pod(&pod_of(&json!({}), &own));
+    let injected = Fixture::default().pod(&pod_of(&json!({}), &own));
     let proxy = container(&injected, "istio-proxy");
     assert_eq!(proxy["args"], json!(["proxy", "sidecar", "--mine"]));
     assert_eq!(proxy["image"], "istio/proxyv2:1.28.0");
@@ -117,7 +117,7 @@ fn the_users_own_arguments_replace_the_proxys() {
 }
 
 #[test]
-fn the_users_own_user_is_spared_by_the_capture() {
+fn capture_excludes_the_user_supplied_user() {
     let with = |annotations: Value| {
         pod_of(
             &annotations,
@@ -131,16 +131,16 @@ fn the_users_own_user_is_spared_by_the_capture() {
         let security = &container(injected, name)["securityContext"];
         (security["runAsUser"].clone(), security["runAsGroup"].clone())
     };
-    let injected = Stage::default().pod(&with(json!({})));
+    let injected = Fixture::default().pod(&with(json!({})));
     assert_eq!(flag(&injected, "istio-init", "-u"), Some("1234"));
     assert_eq!(ids(&injected, "istio-proxy"), (json!(1234), json!(5678)));
     assert_eq!(ids(&injected, "istio-init"), (json!(0), json!(0)));
-    let cni = Stage::with_values(json!({"pilot": {"cni": {"enabled": true}}}));
+    let cni = Fixture::with_values(json!({"pilot": {"cni": {"enabled": true}}}));
     let injected = cni.pod(&with(json!({})));
     assert_eq!(flag(&injected, "istio-validation", "-u"), Some("1234"));
     assert_eq!(ids(&injected, "istio-validation"), (json!(1234), json!(5678)));
     let tproxy = json!({"sidecar.istio.io/interceptionMode": "TPROXY"});
-    let injected = Stage::default().pod(&with(tproxy));
+    let injected = Fixture::default().pod(&with(tproxy));
     assert_eq!(ids(&injected, "istio-proxy"), (json!(0), json!(5678)));
 }
 
@@ -150,7 +150,7 @@ fn pull_secrets_and_policy_come_from_the_values() {
         json!({"global": {"imagePullSecrets": ["one", "two"], "imagePullPolicy": "Always"}});
     let mut pod = pod(&json!({}));
     pod["spec"]["imagePullSecrets"] = json!([{"name": "own"}, {"name": "two"}]);
-    let injected = Stage::with_values(values).pod(&pod);
+    let injected = Fixture::with_values(values).pod(&pod);
     let mut secrets: Vec<_> = injected["spec"]["imagePullSecrets"]
         .as_array()
         .unwrap()
@@ -165,14 +165,14 @@ fn pull_secrets_and_policy_come_from_the_values() {
 }
 
 #[test]
-fn mutual_tls_certificates_are_those_of_the_pods_account() {
+fn mutual_tls_certificates_name_the_service_account() {
     let values = json!({"global": {"mountMtlsCerts": true}});
     for (account, secret) in [(None, "istio.default"), (Some("bookinfo"), "istio.bookinfo")] {
         let mut pod = pod(&json!({}));
         if let Some(account) = account {
             pod["spec"]["serviceAccountName"] = account.into();
         }
-        let injected = Stage::with_values(values.clone()).pod(&pod);
+        let injected = Fixture::with_values(values.clone()).pod(&pod);
         let volumes = injected["spec"]["volumes"].as_array().unwrap();
         let found = volumes.iter().find(|volume| volume["name"] == "istio-certs").unwrap();
         assert_eq!(found["secret"]["secretName"], secret);
@@ -180,7 +180,7 @@ fn mutual_tls_certificates_are_those_of_the_pods_account() {
 }
 
 #[test]
-fn what_the_proxy_is_told_of_its_configuration() {
+fn proxy_config_variable_has_changed_fields_only() {
     for (config, expected) in [
         (json!({}), "{}"),
         (json!({"statusPort": 15020, "drainDuration": "45s", "concurrency": null}), "{}"),
@@ -203,15 +203,15 @@ fn what_the_proxy_is_told_of_its_configuration() {
         (json!({"concurrency": 0}), r#"{"concurrency":0}"#),
         (json!({"interceptionMode": "TPROXY"}), r#"{"interceptionMode":"TPROXY"}"#),
     ] {
-        let injected = Stage::with_mesh(json!({"defaultConfig": config})).pod(&pod(&json!({})));
+        let injected = Fixture::with_mesh(json!({"defaultConfig": config})).pod(&pod(&json!({})));
         let told = variable(&injected, "PROXY_CONFIG").unwrap_or_default();
         assert_eq!(told.trim_end(), expected);
     }
 }
 
 #[test]
-fn the_status_port_zero_drops_the_proxys_probes() {
-    let injected = Stage::default().pod(&pod(&json!({"status.sidecar.istio.io/port": "0"})));
+fn status_port_zero_removes_the_proxy_probes() {
+    let injected = Fixture::default().pod(&pod(&json!({"status.sidecar.istio.io/port": "0"})));
     let proxy = container(&injected, "istio-proxy");
     assert_eq!((&proxy["readinessProbe"], &proxy["startupProbe"]), (&Value::Null, &Value::Null));
     assert_eq!(flag(&injected, "istio-init", "-d"), Some("15090,15021"));
@@ -222,7 +222,7 @@ fn the_status_port_zero_drops_the_proxys_probes() {
         "readiness.status.sidecar.istio.io/failureThreshold": "300",
         "readiness.status.sidecar.istio.io/applicationPorts": "1,2,3",
     });
-    let injected = Stage::default().pod(&pod(&own));
+    let injected = Fixture::default().pod(&pod(&own));
     let probe = &container(&injected, "istio-proxy")["readinessProbe"];
     assert_eq!(probe["initialDelaySeconds"], 100);
     assert_eq!((&probe["periodSeconds"], &probe["failureThreshold"]), (&json!(200), &json!(300)));

@@ -6,18 +6,18 @@
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panic")]
 
 mod annotations;
+#[path = "../istio_cases/comparison.rs"]
+mod comparison;
 mod decisions;
 mod files;
+mod fixture;
 mod images;
 mod inputs;
 mod metrics;
 mod networks;
-#[path = "../istio_cases/normal.rs"]
-mod normal;
 mod openshift;
 mod overrides;
 mod probes;
 mod reinjection;
 mod spans;
-mod stage;
 mod workloads;

@@ -4,10 +4,10 @@ use injector::inject::InjectionOutcome;
 use injector::inject::policy::Rules;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, pod, variable};
+use crate::fixture::{Fixture, pod, variable};
 
 #[test]
-fn prometheus_is_pointed_to_the_agent() {
+fn prometheus_annotations_point_to_the_agent() {
     let merged = ("15020", "/stats/prometheus", "true");
     for (annotations, expected, told) in [
         (json!({}), Some(merged), None),
@@ -50,7 +50,7 @@ fn prometheus_is_pointed_to_the_agent() {
         (json!({"prometheus.istio.io/scrape-targets": ":/a"}), Some(merged), None),
         (json!({"prometheus.istio.io/scrape-targets": "x,:/a"}), Some(merged), None),
     ] {
-        let injected = Stage::default().pod(&pod(&annotations));
+        let injected = Fixture::default().pod(&pod(&annotations));
         let found = &injected["metadata"]["annotations"];
         if let Some((port, path, scrape)) = expected {
             let at = |key: &str| found[format!("prometheus.io/{key}")].as_str();
@@ -74,21 +74,21 @@ fn prometheus_is_pointed_to_the_agent() {
 }
 
 #[test]
-fn targets_stay_where_metrics_are_not_merged() {
+fn scrape_targets_stay_without_merged_metrics() {
     const TARGETS: &str = "prometheus.istio.io/scrape-targets";
     for (key, value) in [
         ("prometheus.io/scrape", "false"),
         ("prometheus.istio.io/merge-metrics", "false"),
         ("prometheus.io/port", "15020"),
     ] {
-        let injected = Stage::default().pod(&pod(&json!({TARGETS: "80:/a", key: value})));
+        let injected = Fixture::default().pod(&pod(&json!({TARGETS: "80:/a", key: value})));
         assert_eq!(injected["metadata"]["annotations"][TARGETS], "80:/a", "{key}");
     }
 }
 
 /// A template may set the targets, and then sets them in each injection.
 #[test]
-fn targets_of_a_template_are_merged_once() {
+fn scrape_targets_of_a_template_are_merged_once() {
     for targets in ["8080:/m,9090", ":/unreadable"] {
         for (port, proxy) in [("", true), ("prometheus.io/port: '7070'", true), ("", false)] {
             let proxy =
@@ -99,7 +99,7 @@ fn targets_of_a_template_are_merged_once() {
             let config =
                 json!({"policy": "enabled", "templates": {"sidecar": template}}).to_string();
             let injected = |pod: &Value| {
-                let ran = Stage::default().run(&config, &json!({}), pod, Rules::Admission);
+                let ran = Fixture::default().run(&config, &json!({}), pod, Rules::Admission);
                 let Ok(InjectionOutcome::Injected(injection)) = ran else { panic!("{ran:?}") };
                 injection.pod
             };
@@ -112,7 +112,7 @@ fn targets_of_a_template_are_merged_once() {
 }
 
 #[test]
-fn the_pods_switch_stands_before_the_meshs() {
+fn merge_metrics_annotation_precedes_the_mesh() {
     for (mesh, annotation, on) in [
         (json!({}), None, true),
         (json!({"enablePrometheusMerge": false}), None, false),
@@ -122,16 +122,16 @@ fn the_pods_switch_stands_before_the_meshs() {
     ] {
         let annotations = annotation
             .map_or(json!({}), |value| json!({"prometheus.istio.io/merge-metrics": value}));
-        let injected = Stage::with_mesh(mesh.clone()).pod(&pod(&annotations));
+        let injected = Fixture::with_mesh(mesh.clone()).pod(&pod(&annotations));
         let port = &injected["metadata"]["annotations"]["prometheus.io/port"];
         assert_eq!(*port == "15020", on, "{mesh} {annotation:?}");
     }
 }
 
 #[test]
-fn an_empty_port_is_none() {
+fn empty_prometheus_port_counts_as_absent() {
     let injected = |annotations| {
-        let pod = Stage::default().pod(&pod(&annotations));
+        let pod = Fixture::default().pod(&pod(&annotations));
         let proxy = &pod["spec"]["initContainers"].as_array().into_iter().flatten();
         proxy
             .clone()
@@ -147,7 +147,7 @@ fn an_empty_port_is_none() {
 }
 
 #[test]
-fn ports_that_cannot_be_scraped_are_refused_by_name() {
+fn invalid_scrape_ports_are_rejected_by_name() {
     for (key, value) in [
         ("prometheus.io/port", "0"),
         ("prometheus.io/port", "65536"),
@@ -169,18 +169,19 @@ fn ports_that_cannot_be_scraped_are_refused_by_name() {
         ("prometheus.istio.io/scrape-targets", "80-90"),
         ("prometheus.io/port", " 80"),
     ] {
-        let error = Stage::default().injection(&pod(&json!({key: value}))).unwrap_err().to_string();
+        let error =
+            Fixture::default().injection(&pod(&json!({key: value}))).unwrap_err().to_string();
         let named = value.rsplit(',').next().unwrap();
         assert!(error.contains(key) && error.contains(named), "{key}: {value}: {error}");
     }
 }
 
 #[test]
-fn a_status_port_of_a_workloads_own_ends_another_injection_of_its_file() {
+fn own_status_port_in_a_file_prevents_reinjection() {
     let config = json!({"proxy.istio.io/config": "statusPort: 15021"});
     let mut pod = pod(&config);
     for _ in 0..2 {
-        let ran = Stage::default().run("policy: enabled", &json!({}), &pod, Rules::Manual);
+        let ran = Fixture::default().run("policy: enabled", &json!({}), &pod, Rules::Manual);
         let Ok(InjectionOutcome::Injected(injection)) = ran else { panic!("{ran:?}") };
         let port = &injection.pod["metadata"]["annotations"]["prometheus.io/port"];
         assert_eq!(*port, "15021");

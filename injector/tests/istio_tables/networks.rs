@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use crate::stage::{Stage, pod};
+use crate::fixture::{Fixture, pod};
 
 #[test]
-fn the_plugins_network_is_added_once() {
+fn cni_plugin_network_is_added_once() {
     let cni = json!({"pilot": {"cni": {"enabled": true, "provider": "multus"}}});
-    let stage = Stage::with_values(cni);
+    let fixture = Fixture::with_values(cni);
     for (given, expected) in [
         (None, "default/istio-cni"),
         (Some(""), "default/istio-cni"),
@@ -42,7 +42,7 @@ fn the_plugins_network_is_added_once() {
     ] {
         let key = "k8s.v1.cni.cncf.io/networks";
         let annotations = given.map_or(json!({}), |given| json!({key: given}));
-        let injected = stage.pod(&pod(&annotations));
+        let injected = fixture.pod(&pod(&annotations));
         assert_eq!(injected["metadata"]["annotations"][key], expected, "{given:?}");
     }
 }

@@ -3,22 +3,22 @@
 use injector::settings::Process;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, container, flag, names, pod, pod_of};
+use crate::fixture::{Fixture, container, flag, names, pod, pod_of};
 
-fn stage(users: Option<&str>, groups: Option<&str>) -> Stage {
+fn fixture(users: Option<&str>, groups: Option<&str>) -> Fixture {
     let ranges = [("uid-range", users), ("supplemental-groups", groups)];
     let ranges = ranges
         .into_iter()
         .filter_map(|(key, range)| Some((format!("openshift.io/sa.scc.{key}"), range?.to_owned())));
-    Stage {
+    Fixture {
         process: Process { native_sidecars: true, openshift: true, ..Process::default() },
         namespace: ranges.collect(),
-        ..Stage::default()
+        ..Fixture::default()
     }
 }
 
 #[test]
-fn the_last_of_the_namespaces_range() {
+fn last_id_of_the_namespace_range_is_used() {
     let usual = Some("1000620000/10000");
     for (users, groups, uid, gid) in [
         (None, None, 1337, 1337),
@@ -33,7 +33,7 @@ fn the_last_of_the_namespaces_range() {
         (Some("9-5"), Some("9-5"), 1337, 1337),
         (Some("many"), Some("1"), 1337, 1337),
     ] {
-        let injected = stage(users, groups).pod(&pod(&json!({})));
+        let injected = fixture(users, groups).pod(&pod(&json!({})));
         let security = &container(&injected, "istio-proxy")["securityContext"];
         let ids = (&security["runAsUser"], &security["runAsGroup"]);
         assert_eq!(ids, (&json!(uid), &json!(gid)), "{users:?} {groups:?}");
@@ -42,18 +42,18 @@ fn the_last_of_the_namespaces_range() {
 }
 
 #[test]
-fn elsewhere_the_namespace_says_nothing() {
-    let mut stage = stage(Some("1000620000/10000"), None);
-    stage.process.openshift = false;
-    let injected = stage.pod(&pod(&json!({})));
+fn namespace_range_is_ignored_on_other_platforms() {
+    let mut fixture = fixture(Some("1000620000/10000"), None);
+    fixture.process.openshift = false;
+    let injected = fixture.pod(&pod(&json!({})));
     assert_eq!(container(&injected, "istio-proxy")["securityContext"]["runAsUser"], 1337);
 }
 
 #[test]
 fn tproxy_has_its_own_user() {
-    let mut stage = stage(Some("1000620000/10000"), Some("1000620000/10000"));
-    stage.values = json!({"pilot": {"cni": {"enabled": true}}});
-    let injected = stage.pod(&pod(&json!({"sidecar.istio.io/interceptionMode": "TPROXY"})));
+    let mut fixture = fixture(Some("1000620000/10000"), Some("1000620000/10000"));
+    fixture.values = json!({"pilot": {"cni": {"enabled": true}}});
+    let injected = fixture.pod(&pod(&json!({"sidecar.istio.io/interceptionMode": "TPROXY"})));
     let security = &container(&injected, "istio-proxy")["securityContext"];
     assert_eq!((&security["runAsUser"], &security["runAsGroup"]), (&json!(0), &json!(1337)));
     let security = &container(&injected, "istio-validation")["securityContext"];
@@ -63,7 +63,7 @@ fn tproxy_has_its_own_user() {
 
 /// `OpenShift` gives every container the first user before it calls the webhook.
 #[test]
-fn the_user_that_every_container_was_given_is_not_the_proxys() {
+fn user_set_by_admission_is_not_the_proxy_user() {
     let assigned = |user: u64, group: Option<u64>| match group {
         Some(group) => json!({"runAsUser": user, "runAsGroup": group}),
         None => json!({"runAsUser": user}),
@@ -83,9 +83,9 @@ fn the_user_that_every_container_was_given_is_not_the_proxys() {
         (assigned(1_000_620_001, Some(5)), 1_000_620_001, 5),
     ] {
         for native in [true, false] {
-            let mut stage = stage(Some("1000620000/10000"), Some("1000620000/10000"));
-            stage.process.native_sidecars = native;
-            let injected = stage.pod(&with(own.clone()));
+            let mut fixture = fixture(Some("1000620000/10000"), Some("1000620000/10000"));
+            fixture.process.native_sidecars = native;
+            let injected = fixture.pod(&with(own.clone()));
             let security = &container(&injected, "istio-proxy")["securityContext"];
             let ids = (&security["runAsUser"], &security["runAsGroup"]);
             assert_eq!(ids, (&json!(user), &json!(group)), "{own}");

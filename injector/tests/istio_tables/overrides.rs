@@ -4,7 +4,7 @@ use injector::inject::InjectionOutcome;
 use injector::inject::policy::Rules;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, container, names, pod, pod_of, variable};
+use crate::fixture::{Fixture, container, names, pod, pod_of, variable};
 
 const OVERRIDES: &str = "proxy.istio.io/overrides";
 
@@ -14,27 +14,27 @@ fn record(pod: &Value) -> Value {
 }
 
 #[test]
-fn the_record_is_in_the_order_of_the_overlay() {
+fn record_has_the_order_of_the_overlay() {
     let annotations = json!({"inject.istio.io/templates": "grpc-agent"});
     let containers = json!([
         {"name": "app", "image": "app:1", "ports": [{"containerPort": 80}]},
         {"name": "istio-proxy", "image": "auto", "ports": [{"containerPort": 81}]},
         {"name": "other", "image": "app:2", "ports": [{"containerPort": 82}]},
     ]);
-    let injected = Stage::default().pod(&pod_of(&annotations, &containers));
+    let injected = Fixture::default().pod(&pod_of(&annotations, &containers));
     let names: Vec<_> = record(&injected)["containers"].as_array().unwrap().clone();
     let names: Vec<_> = names.iter().map(|own| own["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["istio-proxy", "app", "other"]);
 }
 
 #[test]
-fn the_record_is_spelt_as_kubernetes_types_spell_it_and_the_pod_as_its_user_did() {
+fn record_has_canonical_field_names() {
     let resources = json!({"limits": {"cpu": "3000m", "memory": "2048Mi"}});
     let containers = json!([
         {"name": "app", "image": "app:1"},
         {"name": "istio-proxy", "image": "auto", "resources": resources},
     ]);
-    let injected = Stage::default().pod(&pod_of(&json!({}), &containers));
+    let injected = Fixture::default().pod(&pod_of(&json!({}), &containers));
     let spelt = json!({"limits": {"cpu": "3", "memory": "2Gi"}});
     assert_eq!(record(&injected)["initContainers"][0]["resources"], spelt);
     let limits = &container(&injected, "istio-proxy")["resources"]["limits"];
@@ -42,14 +42,14 @@ fn the_record_is_spelt_as_kubernetes_types_spell_it_and_the_pod_as_its_user_did(
 
     let annotations = json!({"inject.istio.io/templates": "grpc-simple"});
     let containers = json!([{"name": "app", "image": "app:1"}]);
-    let injected = Stage::default().pod(&pod_of(&annotations, &containers));
+    let injected = Fixture::default().pod(&pod_of(&annotations, &containers));
     let spelt = json!({"name": "app", "image": "app:1", "resources": {}});
     assert_eq!(record(&injected)["containers"], json!([spelt]));
 }
 
 /// The ports recorded in the proxy show the position of a user-supplied proxy among the containers.
 #[test]
-fn ports_of_one_number_are_told_apart_by_their_names() {
+fn ports_with_equal_numbers_differ_by_name() {
     let port = |name: &str| json!([{"name": name, "containerPort": 9090}]);
     for proxy in 0..3 {
         let mut containers = vec![
@@ -59,13 +59,13 @@ fn ports_of_one_number_are_told_apart_by_their_names() {
         let own = json!({"name": "istio-proxy", "image": "auto", "ports": port("own")});
         containers.insert(proxy, own);
         // `pod` checks that reinjection changes nothing.
-        Stage::default().pod(&pod_of(&json!({}), &containers.into()));
+        Fixture::default().pod(&pod_of(&json!({}), &containers.into()));
     }
 }
 
 /// Without that, overlays that list all containers would find the proxy among them.
 #[test]
-fn a_proxy_that_was_written_as_an_init_container_is_one_for_the_next_injection() {
+fn init_container_proxy_is_recognised_by_reinjection() {
     for templates in [
         "grpc-simple,sidecar",
         "sidecar,grpc-simple",
@@ -84,8 +84,8 @@ fn a_proxy_that_was_written_as_an_init_container_is_one_for_the_next_injection()
                     Some(containers) => containers.push(proxy),
                     None => pod["spec"][list] = json!([proxy]),
                 }
-                let injected = Stage::default().injection(&pod).unwrap().pod;
-                let again = Stage::default().injection(&injected).unwrap().pod;
+                let injected = Fixture::default().injection(&pod).unwrap().pod;
+                let again = Fixture::default().injection(&injected).unwrap().pod;
                 assert_eq!(again, injected, "{templates} {list} {native}");
                 let env = &container(&injected, "istio-proxy")["env"];
                 let env = env.as_array().unwrap().iter();
@@ -97,18 +97,18 @@ fn a_proxy_that_was_written_as_an_init_container_is_one_for_the_next_injection()
 }
 
 #[test]
-fn what_has_no_name_in_a_record_is_of_no_container() {
+fn recorded_containers_without_name_are_ignored() {
     for nameless in [json!({"image": "evil"}), json!({"name": "", "image": "evil"})] {
         let annotations = json!({OVERRIDES: json!({"containers": [nameless]}).to_string()});
         let containers = json!([{"name": "app", "image": "app:1"}]);
         // `pod` checks that reinjection changes nothing.
-        Stage::default().pod(&pod_of(&annotations, &containers));
+        Fixture::default().pod(&pod_of(&annotations, &containers));
     }
 }
 
 /// Istio's `sidecar,spire` leaves a second proxy, without an image, under `containers`.
 #[test]
-fn two_proxies_of_an_earlier_injection_become_one() {
+fn two_previously_injected_proxies_become_one() {
     let status = json!({"initContainers": ["istio-proxy"], "containers": ["istio-proxy"]});
     let annotations = json!({"sidecar.istio.io/status": status.to_string()});
     let socket = json!([{"name": "workload-socket", "mountPath": "/run/spiffe", "readOnly": true}]);
@@ -126,18 +126,18 @@ fn two_proxies_of_an_earlier_injection_become_one() {
         ("false", &["app", "istio-proxy"], &["istio-init"]),
     ] {
         pod["metadata"]["annotations"]["sidecar.istio.io/nativeSidecar"] = native.into();
-        let injected = Stage::default().injection(&pod).unwrap().pod;
+        let injected = Fixture::default().injection(&pod).unwrap().pod;
         assert_eq!(names(&injected, "containers"), containers, "{native}");
         assert_eq!(names(&injected, "initContainers"), init, "{native}");
         let proxy = container(&injected, "istio-proxy");
         assert!(proxy["volumeMounts"].as_array().unwrap().contains(&socket[0]), "{native}");
-        assert_eq!(Stage::default().injection(&injected).unwrap().pod, injected, "{native}");
+        assert_eq!(Fixture::default().injection(&injected).unwrap().pod, injected, "{native}");
     }
 }
 
 /// Istio's chart documents `spire` for native sidecars. Istio gives a classic pod two proxies.
 #[test]
-fn an_overlay_of_a_native_sidecar_reaches_the_proxy_of_a_classic_pod() {
+fn native_sidecar_overlay_applies_to_a_classic_proxy() {
     let mount = json!({"name": "workload-socket", "mountPath": "/run/spiffe", "readOnly": true});
     let proxy = json!({"name": "istio-proxy", "volumeMounts": [mount]});
     let config = json!({
@@ -157,7 +157,7 @@ fn an_overlay_of_a_native_sidecar_reaches_the_proxy_of_a_classic_pod() {
         }));
         for again in [false, true] {
             let outcome =
-                Stage::default().run(&config.to_string(), &json!({}), &pod, Rules::Admission);
+                Fixture::default().run(&config.to_string(), &json!({}), &pod, Rules::Admission);
             let InjectionOutcome::Injected(injection) = outcome.unwrap() else { panic!("skipped") };
             assert!(!again || injection.pod == pod, "{templates} {native}: injected twice");
             pod = injection.pod;
@@ -172,7 +172,7 @@ fn an_overlay_of_a_native_sidecar_reaches_the_proxy_of_a_classic_pod() {
 
 /// An API server removes zero values before it calls a webhook, and so does Istio in a file.
 #[test]
-fn zeros_in_the_pods_own_proxy_say_nothing() {
+fn zero_values_in_a_user_supplied_proxy_have_no_effect() {
     let zeros = json!({
         "name": "istio-proxy", "image": "auto", "args": [], "command": [], "ports": [],
         "env": [
@@ -183,7 +183,7 @@ fn zeros_in_the_pods_own_proxy_say_nothing() {
         "readinessProbe": {"periodSeconds": 0, "failureThreshold": 0},
         "securityContext": {"readOnlyRootFilesystem": false, "runAsGroup": 0},
     });
-    let injected = Stage::default().pod(&pod_with(&json!({}), "containers", &zeros));
+    let injected = Fixture::default().pod(&pod_with(&json!({}), "containers", &zeros));
     let proxy = container(&injected, "istio-proxy");
     assert_eq!(proxy["args"][0], "proxy");
     assert_eq!(variable(&injected, "ISTIO_META_CLUSTER_ID"), Some("Kubernetes"));
@@ -194,21 +194,21 @@ fn zeros_in_the_pods_own_proxy_say_nothing() {
 }
 
 #[test]
-fn a_slip_in_the_pods_own_proxy_is_told_by_container_and_field() {
+fn type_error_in_a_proxy_names_container_and_field() {
     let mounts = json!([{"name": "v"}]);
     let proxy = json!({"name": "istio-proxy", "image": "auto", "volumeMounts": mounts});
     let record = json!({"initContainers": [proxy]}).to_string();
     for (given, start) in [
         (
             pod_with(&json!({}), "containers", &proxy),
-            "the pod's own fields of the injected container istio-proxy: volumeMounts: ",
+            "the user-supplied fields of the injected container istio-proxy: volumeMounts: ",
         ),
         (
             pod(&json!({OVERRIDES: record})),
             "annotation proxy.istio.io/overrides: container istio-proxy: volumeMounts: ",
         ),
     ] {
-        let error = Stage::default().injection(&given).unwrap_err();
+        let error = Fixture::default().injection(&given).unwrap_err();
         assert_eq!(error.word(), "merge_failed");
         assert!(error.to_string().starts_with(start), "{error}");
         assert!(!error.without_values().contains("mountPath"), "{}", error.without_values());
@@ -216,18 +216,18 @@ fn a_slip_in_the_pods_own_proxy_is_told_by_container_and_field() {
 }
 
 #[test]
-fn two_proxies_that_the_user_wrote_are_refused() {
+fn two_user_supplied_proxies_are_rejected() {
     let proxy = json!({"name": "istio-proxy", "image": "auto"});
     let mut given = pod_with(&json!({}), "containers", &proxy);
     given["spec"]["initContainers"] = json!([proxy]);
-    let error = Stage::default().injection(&given).unwrap_err().to_string();
+    let error = Fixture::default().injection(&given).unwrap_err().to_string();
     let start = "pod: container \"istio-proxy\" stands in spec.containers and spec.initContainers";
     assert!(error.starts_with(start), "{error}");
 }
 
 /// Kubernetes would reject two containers of one name, and name one that the user did not write.
 #[test]
-fn a_container_of_an_injected_ones_name_in_another_list_is_refused_by_name() {
+fn container_name_taken_in_the_other_list_is_rejected() {
     let cni = || json!({"pilot": {"cni": {"enabled": true}}});
     for (list, name, values, refused) in [
         ("containers", "istio-init", json!({}), true),
@@ -240,27 +240,27 @@ fn a_container_of_an_injected_ones_name_in_another_list_is_refused_by_name() {
         ("initContainers", "istio-init", json!({}), false),
         ("initContainers", "istio-proxy", json!({}), false),
     ] {
-        let stage = Stage::with_values(values);
+        let fixture = Fixture::with_values(values);
         let given = pod_with(&json!({}), list, &json!({"name": name, "image": "i"}));
         if !refused {
-            stage.pod(&given);
+            fixture.pod(&given);
             continue;
         }
-        let error = stage.injection(&given).unwrap_err().to_string();
+        let error = fixture.injection(&given).unwrap_err().to_string();
         let start = format!(
-            "pod: container \"{name}\" of spec.{list} has the name of one that is injected"
+            "pod: container \"{name}\" of spec.{list} has the name of a container injected"
         );
         assert!(error.starts_with(&start) && error.contains("rename it"), "{error}");
     }
 }
 
 #[test]
-fn nulls_in_lists_of_unknown_fields_neither_go_nor_grow() {
+fn nulls_in_lists_of_unknown_fields_stay() {
     let future = json!({"a": [null, {}, {"b": []}, []]});
     let own = |name: &str| json!({"name": name, "image": "i", "future": future});
     let record = json!({"initContainers": [own("istio-init")]}).to_string();
     // `pod` checks that reinjection changes nothing.
-    Stage::default().pod(&pod(&json!({OVERRIDES: record})));
+    Fixture::default().pod(&pod(&json!({OVERRIDES: record})));
     for (name, list) in [
         ("istio-init", "initContainers"),
         ("istio-proxy", "initContainers"),
@@ -269,7 +269,7 @@ fn nulls_in_lists_of_unknown_fields_neither_go_nor_grow() {
         for native in ["true", "false"] {
             let annotations = json!({"sidecar.istio.io/nativeSidecar": native});
             let given = pod_with(&annotations, list, &own(name));
-            let after = Stage::default().pod(&given);
+            let after = Fixture::default().pod(&given);
             assert_eq!(container(&after, name)["future"], future, "{name} {list} {native}");
         }
     }
@@ -277,13 +277,13 @@ fn nulls_in_lists_of_unknown_fields_neither_go_nor_grow() {
 
 /// Kubernetes rejects the user's field beside the template's. Istio's pod has both.
 #[test]
-fn what_the_users_fields_exclude_is_left_out_and_told() {
+fn fields_excluded_by_user_fields_are_omitted_with_warning() {
     let told = |fields: Value| {
         let mut proxy = json!({"name": "istio-proxy", "image": "auto"});
         proxy.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         let given = pod_with(&json!({}), "containers", &proxy);
-        let first = Stage::default().injection(&given).unwrap();
-        let again = Stage::default().injection(&first.pod).unwrap();
+        let first = Fixture::default().injection(&given).unwrap();
+        let again = Fixture::default().injection(&first.pod).unwrap();
         assert_eq!(again.pod, first.pod, "{fields}");
         let warnings = first.warnings.iter().map(ToString::to_string).collect::<Vec<_>>();
         (container(&first.pod, "istio-proxy").clone(), warnings)
@@ -315,7 +315,10 @@ fn what_the_users_fields_exclude_is_left_out_and_told() {
         assert_eq!(warnings, [""; 0]);
     }
     let (_, warnings) = told(json!({"securityContext": {"runAsUser": 0}}));
-    assert!(warnings[0].starts_with("container istio-proxy is to run as user 0"), "{warnings:?}");
+    assert!(
+        warnings[0].starts_with("container istio-proxy has the user-supplied runAsUser 0"),
+        "{warnings:?}"
+    );
     let root = json!({"securityContext": {"runAsUser": 0, "runAsNonRoot": false}});
     assert_eq!(told(root).1, [""; 0]);
     // The template's fields without a conflict stay.

@@ -3,11 +3,11 @@
 use reason::Reason;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, container, pod_of, variable};
+use crate::fixture::{Fixture, container, pod_of, variable};
 
 /// Checks the handlers of one container against the agent's probers.
 #[test]
-fn the_agent_is_told_what_to_ask() {
+fn agent_gets_the_rewritten_probes() {
     let ports = json!([{"name": "web", "containerPort": 8080}, {"containerPort": 90}]);
     for (handlers, expected) in [
         (
@@ -85,7 +85,7 @@ fn the_agent_is_told_what_to_ask() {
                     pod["spec"][list] = json!([app]);
                 }
             }
-            let injected = Stage::default().pod(&pod);
+            let injected = Fixture::default().pod(&pod);
             assert_eq!(
                 variable(&injected, "ISTIO_KUBE_APP_PROBERS"),
                 Some(expected),
@@ -119,7 +119,7 @@ fn the_agent_is_told_what_to_ask() {
 }
 
 #[test]
-fn what_is_not_for_the_agent_stays() {
+fn other_probes_are_not_rewritten() {
     for handlers in [
         json!({"readinessProbe": {"exec": {"command": ["true"]}}}),
         json!({"readinessProbe": {"httpGet": {"path": "/x", "port": 15020}}}),
@@ -128,13 +128,13 @@ fn what_is_not_for_the_agent_stays() {
     ] {
         let mut app = json!({"name": "app", "image": "app:1"});
         app.as_object_mut().unwrap().extend(handlers.as_object().unwrap().clone());
-        let injected = Stage::default().pod(&pod_of(&json!({}), &json!([app])));
+        let injected = Fixture::default().pod(&pod_of(&json!({}), &json!([app])));
         assert_eq!(variable(&injected, "ISTIO_KUBE_APP_PROBERS"), None, "{handlers}");
     }
 }
 
 #[test]
-fn the_pods_switch_stands_before_the_values() {
+fn rewrite_probes_annotation_precedes_the_values() {
     let probe = json!([{"name": "app", "image": "a", "readinessProbe": {"httpGet": {"port": 80}}}]);
     for (values, annotation, rewritten) in [
         (true, None, true),
@@ -150,7 +150,7 @@ fn the_pods_switch_stands_before_the_values() {
         let values = json!({"sidecarInjectorWebhook": {"rewriteAppHTTPProbe": values}});
         let annotations = annotation
             .map_or(json!({}), |value| json!({"sidecar.istio.io/rewriteAppHTTPProbers": value}));
-        let injected = Stage::with_values(values).pod(&pod_of(&annotations, &probe));
+        let injected = Fixture::with_values(values).pod(&pod_of(&annotations, &probe));
         let port = if rewritten { 15020 } else { 80 };
         assert_eq!(container(&injected, "app")["readinessProbe"]["httpGet"]["port"], port);
         assert_eq!(variable(&injected, "ISTIO_KUBE_APP_PROBERS").is_some(), rewritten);
@@ -158,15 +158,15 @@ fn the_pods_switch_stands_before_the_values() {
 }
 
 #[test]
-fn the_pods_status_port_is_asked() {
+fn probes_use_the_status_port_of_the_pod() {
     let probe = json!([{"name": "app", "image": "a", "readinessProbe": {"httpGet": {"port": 80}}}]);
-    let seen = |stage: &Stage, annotations: Value| {
-        let injected = stage.pod(&pod_of(&annotations, &probe));
+    let seen = |fixture: &Fixture, annotations: Value| {
+        let injected = fixture.pod(&pod_of(&annotations, &probe));
         container(&injected, "app")["readinessProbe"]["httpGet"]["port"].clone()
     };
     let own = json!({"status.sidecar.istio.io/port": "123"});
-    assert_eq!(seen(&Stage::default(), own.clone()), 123);
-    let mesh = Stage::with_mesh(json!({"defaultConfig": {"statusPort": 15099}}));
+    assert_eq!(seen(&Fixture::default(), own.clone()), 123);
+    let mesh = Fixture::with_mesh(json!({"defaultConfig": {"statusPort": 15099}}));
     assert_eq!(seen(&mesh, json!({})), 15099);
     assert_eq!(seen(&mesh, own), 123);
 }
@@ -174,11 +174,11 @@ fn the_pods_status_port_is_asked() {
 /// In an earlier version the agent did not get the application's probe of this port, and answered
 /// 404.
 #[test]
-fn a_probe_of_the_pods_status_port_is_handed_to_the_agent() {
+fn probe_of_the_pods_status_port_goes_to_the_agent() {
     let probe = json!([{"name": "app", "image": "a",
         "readinessProbe": {"httpGet": {"path": "/healthz/ready", "port": 15022}}}]);
     let own = json!({"status.sidecar.istio.io/port": "15022"});
-    let injected = Stage::default().pod(&pod_of(&own, &probe));
+    let injected = Fixture::default().pod(&pod_of(&own, &probe));
     assert_eq!(
         variable(&injected, "ISTIO_KUBE_APP_PROBERS"),
         Some(r#"{"/app-health/app/readyz":{"httpGet":{"path":"/healthz/ready","port":15022}}}"#)
@@ -186,10 +186,10 @@ fn a_probe_of_the_pods_status_port_is_handed_to_the_agent() {
 }
 
 #[test]
-fn a_probe_of_the_meshs_status_port_is_told() {
+fn probe_of_the_mesh_status_port_gets_a_warning() {
     let probe = |path: &str| json!([{"name": "app", "image": "a", "livenessProbe": {"httpGet": {"path": path, "port": 15020}}}]);
     for (path, told) in [("/x", true), ("/app-health/app/livez", false)] {
-        let injection = Stage::default().injection(&pod_of(&json!({}), &probe(path))).unwrap();
+        let injection = Fixture::default().injection(&pod_of(&json!({}), &probe(path))).unwrap();
         let words: Vec<_> = injection.warnings.iter().map(Reason::word).collect();
         assert_eq!(words.contains(&"probe_of_the_agent"), told, "{path}: {words:?}");
     }
@@ -198,11 +198,11 @@ fn a_probe_of_the_meshs_status_port_is_told() {
 /// In an earlier version the probe was rewritten, and the API server accepted the pod. It must
 /// reject the port.
 #[test]
-fn a_probe_of_no_port_stays_for_the_api_server_to_refuse() {
+fn probe_without_port_is_not_changed() {
     for port in [json!(0), json!(65536), json!(-1), json!("0"), json!(null)] {
         let probe =
             json!([{"name": "app", "image": "a", "readinessProbe": {"httpGet": {"port": port}}}]);
-        let injection = Stage::default().injection(&pod_of(&json!({}), &probe)).unwrap();
+        let injection = Fixture::default().injection(&pod_of(&json!({}), &probe)).unwrap();
         let kept = &container(&injection.pod, "app")["readinessProbe"]["httpGet"]["port"];
         assert_eq!(kept, &port);
         assert_eq!(injection.warnings[0].word(), "probe_port_unknown");

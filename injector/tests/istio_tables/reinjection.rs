@@ -5,13 +5,13 @@ use injector::inject::policy::Rules;
 use injector::settings::Process;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, container, names, pod, pod_of, variable};
+use crate::fixture::{Fixture, container, names, pod, pod_of, variable};
 
 const DELAY: &str = "readiness.status.sidecar.istio.io/initialDelaySeconds";
 const NATIVE: &str = "sidecar.istio.io/nativeSidecar";
 
 #[test]
-fn the_users_own_proxy_is_kept_when_the_mode_changes() {
+fn user_supplied_proxy_is_kept_when_the_mode_changes() {
     for (first, second) in [("true", "false"), ("false", "true")] {
         for (list, image) in
             [("containers", "mine:1"), ("containers", "auto"), ("initContainers", "mine:1")]
@@ -23,9 +23,9 @@ fn the_users_own_proxy_is_kept_when_the_mode_changes() {
                 Some(containers) => containers.push(proxy),
                 None => pod["spec"][list] = json!([proxy]),
             }
-            let mut pod = Stage::default().pod(&pod);
+            let mut pod = Fixture::default().pod(&pod);
             pod["metadata"]["annotations"][NATIVE] = second.into();
-            let pod = Stage::default().pod(&pod);
+            let pod = Fixture::default().pod(&pod);
             let proxy = container(&pod, "istio-proxy");
             assert_eq!(proxy["args"], json!(["x"]), "{first} {list} {image}");
             assert_eq!(proxy["resources"]["limits"]["cpu"], "3", "{first} {list} {image}");
@@ -36,56 +36,56 @@ fn the_users_own_proxy_is_kept_when_the_mode_changes() {
 
 /// Istio turns a proxy that it put into `containers` into a native sidecar, and keeps its fields.
 #[test]
-fn a_proxy_that_held_the_application_keeps_its_fields_until_an_upgrade() {
+fn holding_proxy_keeps_its_fields_until_an_upgrade() {
     let hold = json!({"defaultConfig": {"holdApplicationUntilProxyStarts": true}});
-    let stage = Stage::with_mesh(hold.clone());
-    let mut pod = stage.pod(&pod(&json!({NATIVE: "false", DELAY: "7"})));
+    let fixture = Fixture::with_mesh(hold.clone());
+    let mut pod = fixture.pod(&pod(&json!({NATIVE: "false", DELAY: "7"})));
     for key in [NATIVE, DELAY] {
         pod["metadata"]["annotations"].as_object_mut().unwrap().remove(key);
     }
     let told = |pod: &Value| {
-        let warnings = stage.injection(pod).unwrap().warnings;
+        let warnings = fixture.injection(pod).unwrap().warnings;
         warnings.iter().any(|warning| warning.word() == "kept_proxy")
     };
     assert!(told(&pod));
-    let pod = stage.pod(&pod);
+    let pod = fixture.pod(&pod);
     let delay = |pod: &Value| {
         container(pod, "istio-proxy")["readinessProbe"]["initialDelaySeconds"].clone()
     };
     assert_eq!(names(&pod, "initContainers"), ["istio-init", "istio-proxy"]);
     assert_eq!(delay(&pod), 7);
     assert!(told(&pod), "it still stands over the template");
-    for stage in [
-        Stage { values: json!({"global": {"tag": "9.9.9"}}), ..stage.clone() },
-        Stage {
-            process: Process { revision: "next".to_owned(), ..stage.process.clone() },
-            ..stage.clone()
+    for fixture in [
+        Fixture { values: json!({"global": {"tag": "9.9.9"}}), ..fixture.clone() },
+        Fixture {
+            process: Process { revision: "next".to_owned(), ..fixture.process.clone() },
+            ..fixture.clone()
         },
     ] {
-        assert_eq!(delay(&stage.pod(&pod)), Value::Null);
+        assert_eq!(delay(&fixture.pod(&pod)), Value::Null);
     }
 }
 
 #[test]
-fn a_proxy_that_changes_lists_leaves_the_hook_of_the_one_behind() {
+fn proxy_that_changes_lists_loses_the_old_hook() {
     for (first, second) in [("true", "false"), ("false", "true")] {
         let hold = |on: bool| json!({"defaultConfig": {"holdApplicationUntilProxyStarts": on}});
         let older = json!({"global": {"tag": "1.1.1"}});
-        let stage = Stage { values: older, ..Stage::with_mesh(hold(true)) };
-        let mut pod = stage.pod(&pod(&json!({NATIVE: first})));
+        let fixture = Fixture { values: older, ..Fixture::with_mesh(hold(true)) };
+        let mut pod = fixture.pod(&pod(&json!({NATIVE: first})));
         pod["metadata"]["annotations"][NATIVE] = second.into();
-        let stage = Stage::with_mesh(hold(false));
-        let again = stage.injection(&pod).unwrap().pod;
-        let fresh = stage.pod(&self::pod(&json!({NATIVE: second})));
+        let fixture = Fixture::with_mesh(hold(false));
+        let again = fixture.injection(&pod).unwrap().pod;
+        let fresh = fixture.pod(&self::pod(&json!({NATIVE: second})));
         let lifecycle = |pod| &container(pod, "istio-proxy")["lifecycle"];
         assert_eq!(lifecycle(&again), lifecycle(&fresh), "{first} {second}");
-        assert_eq!(stage.injection(&again).unwrap().pod, again, "{first} {second}");
+        assert_eq!(fixture.injection(&again).unwrap().pod, again, "{first} {second}");
     }
 }
 
 /// The proxy metadata may set a variable that the template also sets; the later one counts.
 #[test]
-fn metadata_of_a_variable_of_the_template_stand_in_its_place() {
+fn proxy_metadata_replaces_a_template_variable_in_place() {
     let app = json!({"name": "app", "image": "app:1", "readinessProbe": {"httpGet": {"port": 80}}});
     let own =
         json!({"name": "istio-proxy", "image": "auto", "env": [{"name": "MINE", "value": "1"}]});
@@ -99,7 +99,7 @@ fn metadata_of_a_variable_of_the_template_stand_in_its_place() {
                 });
                 let values = json!({"global": {"multiCluster": {"clusterName": cluster}}});
                 // `pod` checks that reinjection changes nothing.
-                let pod = Stage::with_values(values).pod(&pod_of(&annotations, &containers));
+                let pod = Fixture::with_values(values).pod(&pod_of(&annotations, &containers));
                 let env = container(&pod, "istio-proxy")["env"].as_array().unwrap();
                 let last = |name: &str| env.iter().rfind(|one| one["name"] == name).unwrap();
                 for (name, value) in
@@ -119,14 +119,14 @@ fn metadata_of_a_variable_of_the_template_stand_in_its_place() {
 }
 
 #[test]
-fn a_delay_that_is_taken_back_does_not_stay_in_the_pod() {
-    let mut pod = Stage::default().pod(&pod(&json!({DELAY: "7"})));
+fn removed_probe_delay_leaves_the_pod() {
+    let mut pod = Fixture::default().pod(&pod(&json!({DELAY: "7"})));
     let list = pod["spec"]["initContainers"].as_array_mut().unwrap();
     let proxy = list.iter_mut().find(|container| container["name"] == "istio-proxy").unwrap();
     assert_eq!(proxy["readinessProbe"]["initialDelaySeconds"], 7);
     proxy["startupProbe"]["initialDelaySeconds"] = 7.into();
     pod["metadata"]["annotations"][DELAY] = "0".into();
-    let pod = Stage::default().pod(&pod);
+    let pod = Fixture::default().pod(&pod);
     for probe in ["readinessProbe", "startupProbe"] {
         let delay = container(&pod, "istio-proxy")[probe].get("initialDelaySeconds");
         assert_eq!(delay, None, "{probe}");
@@ -135,8 +135,8 @@ fn a_delay_that_is_taken_back_does_not_stay_in_the_pod() {
 
 /// The chart's template writes the zero value; the API server omits it.
 #[test]
-fn a_zero_and_nothing_are_the_same_to_the_next_injection() {
-    let injected = Stage::default().pod(&pod(&json!({"inject.istio.io/templates": "gateway"})));
+fn zero_and_absent_are_equal_for_reinjection() {
+    let injected = Fixture::default().pod(&pod(&json!({"inject.istio.io/templates": "gateway"})));
     for zero in [true, false] {
         let mut pod = injected.clone();
         let containers = pod["spec"]["containers"].as_array_mut().unwrap();
@@ -157,15 +157,15 @@ fn a_zero_and_nothing_are_the_same_to_the_next_injection() {
             proxy["readinessProbe"]["initialDelaySeconds"] = 0.into();
         }
         pod["spec"]["containers"].as_array_mut().unwrap().retain(|one| one["name"] != "app");
-        assert_eq!(Stage::default().pod(&pod), pod, "{zero}");
+        assert_eq!(Fixture::default().pod(&pod), pod, "{zero}");
     }
 }
 
 #[test]
-fn resources_that_the_values_take_back_do_not_stay_in_the_pod() {
-    let pod = Stage::default().pod(&pod(&json!({})));
+fn resources_removed_from_the_values_leave_the_pod() {
+    let pod = Fixture::default().pod(&pod(&json!({})));
     let none = json!({"global": {"proxy": {"resources": null}}});
-    let pod = Stage::with_values(none).pod(&pod);
+    let pod = Fixture::with_values(none).pod(&pod);
     for name in ["istio-init", "istio-proxy"] {
         assert_eq!(container(&pod, name).get("resources"), None, "{name}");
     }
@@ -173,25 +173,25 @@ fn resources_that_the_values_take_back_do_not_stay_in_the_pod() {
 
 /// Kubernetes' types write an empty `resources`, so the pod has it at reinjection.
 #[test]
-fn no_resources_leave_the_empty_ones_that_the_api_server_wrote_out() {
+fn empty_resources_of_the_api_server_stay() {
     for templates in ["sidecar", "gateway", "grpc-agent"] {
-        let stage = Stage::with_values(json!({"global": {"proxy": {"resources": null}}}));
-        let mut pod = stage.pod(&pod(&json!({"inject.istio.io/templates": templates})));
+        let fixture = Fixture::with_values(json!({"global": {"proxy": {"resources": null}}}));
+        let mut pod = fixture.pod(&pod(&json!({"inject.istio.io/templates": templates})));
         for list in ["containers", "initContainers"] {
             for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
                 container["resources"] = json!({});
             }
         }
-        assert_eq!(stage.pod(&pod), pod, "{templates}");
+        assert_eq!(fixture.pod(&pod), pod, "{templates}");
     }
 }
 
 #[test]
-fn a_volume_without_source_keeps_what_the_api_server_wrote_out() {
+fn volume_without_source_keeps_the_default_source() {
     let names = ["workload-socket", "credential-socket", "workload-certs"];
     for templates in ["sidecar", "gateway", "grpc-agent", "gateway,sidecar", "gateway,grpc-agent"] {
         let given = pod(&json!({"inject.istio.io/templates": templates}));
-        let mut given = Stage::default().pod(&given);
+        let mut given = Fixture::default().pod(&given);
         for volume in given["spec"]["volumes"].as_array_mut().unwrap() {
             if volume["name"] == names[0] {
                 assert_eq!(*volume, json!({"name": names[0]}), "{templates}");
@@ -200,12 +200,12 @@ fn a_volume_without_source_keeps_what_the_api_server_wrote_out() {
                 volume["emptyDir"] = json!({});
             }
         }
-        assert_eq!(Stage::default().pod(&given), given, "{templates}");
+        assert_eq!(Fixture::default().pod(&given), given, "{templates}");
     }
 }
 
 #[test]
-fn variables_that_are_computed_stand_before_the_users_in_every_injection() {
+fn computed_variables_precede_user_variables() {
     let annotations = json!({"prometheus.io/port": "8080"});
     let app = json!({"name": "app", "image": "app:1", "readinessProbe": {"httpGet": {"port": 80}}});
     let env = json!([
@@ -221,10 +221,10 @@ fn variables_that_are_computed_stand_before_the_users_in_every_injection() {
     for (pod, path) in [(&own, &network[..]), (&own, &[]), (&bare, &computed)] {
         for native_sidecars in [true, false] {
             let path = path.iter().map(|(name, value)| ((*name).into(), (*value).into()));
-            let mut stage = Stage { path_env: path.collect(), ..Stage::default() };
-            stage.process.native_sidecars = native_sidecars;
+            let mut fixture = Fixture { path_env: path.collect(), ..Fixture::default() };
+            fixture.process.native_sidecars = native_sidecars;
             // `pod` checks that reinjection changes nothing.
-            let pod = stage.pod(pod);
+            let pod = fixture.pod(pod);
             let has = |name, part| variable(&pod, name).is_some_and(|value| value.contains(part));
             assert!(has("ISTIO_KUBE_APP_PROBERS", "/app-health/app/readyz"), "{pod:#}");
             assert!(has("ISTIO_PROMETHEUS_ANNOTATIONS", "8080"), "{pod:#}");
@@ -240,7 +240,7 @@ fn variables_that_are_computed_stand_before_the_users_in_every_injection() {
 fn with_template(template: &str, pod: &Value, back: fn(&mut Value)) -> Value {
     let config = json!({"policy": "enabled", "templates": {"own": template}}).to_string();
     let inject =
-        |pod: &Value| match Stage::default().run(&config, &json!({}), pod, Rules::Admission) {
+        |pod: &Value| match Fixture::default().run(&config, &json!({}), pod, Rules::Admission) {
             Ok(InjectionOutcome::Injected(injection)) => {
                 let mut patched = pod.clone();
                 json_patch::patch(&mut patched, &injection.patch().owned())
@@ -271,7 +271,7 @@ fn app(fields: &Value) -> Value {
 /// Kubernetes' merge drops the value. On reinjection it has something to replace, because the API
 /// server wrote a default.
 #[test]
-fn what_replaces_nothing_is_there_from_the_first() {
+fn replace_directive_without_target_is_stable() {
     let template = r#"{"spec": {"securityContext": {"$patch": "replace", "fsGroup": 6},
         "containers": [{"name": "app", "resources": {"$patch": "replace", "limits": {"cpu": "3000m"}}}]}}"#;
     let pod = with_template(template, &pod(&own("own")), |pod| {
@@ -284,7 +284,7 @@ fn what_replaces_nothing_is_there_from_the_first() {
 
 /// Kubernetes' merge keeps the item in a new container, without its directive.
 #[test]
-fn what_is_deleted_from_a_new_container_is_not_there() {
+fn delete_directive_applies_to_a_new_container() {
     let template = r#"{"spec": {"containers": [{"name": "extra", "image": "e:1", "env": [
         {"name": "A", "$patch": "delete"}, {"name": "B"}]}]}}"#;
     let pod = with_template(template, &pod(&own("own")), |_| {});
@@ -292,7 +292,7 @@ fn what_is_deleted_from_a_new_container_is_not_there() {
 }
 
 #[test]
-fn a_template_that_replaces_the_environment_leaves_what_the_agent_asks() {
+fn replaced_environment_keeps_agent_variables() {
     let template = r#"{"spec": {"containers": [{"name": "istio-proxy", "env": [{"$patch": "replace"}, {"name": "B"}]}]}}"#;
     let app = app(&json!({"readinessProbe": {"httpGet": {"port": 80}}}));
     let pod = with_template(template, &pod_of(&own("sidecar,own"), &json!([app])), |_| {});
@@ -300,7 +300,7 @@ fn a_template_that_replaces_the_environment_leaves_what_the_agent_asks() {
 }
 
 #[test]
-fn a_port_of_metrics_that_a_template_names_keeps_its_path() {
+fn metrics_port_of_a_template_keeps_its_path() {
     let template = r#"{"metadata": {"annotations": {"prometheus.io/port": "80"}}}"#;
     let pod = with_template(template, &pod(&own("sidecar,own")), |_| {});
     let metrics = variable(&pod, "ISTIO_PROMETHEUS_ANNOTATIONS").unwrap();
@@ -308,7 +308,7 @@ fn a_port_of_metrics_that_a_template_names_keeps_its_path() {
 }
 
 #[test]
-fn a_protocol_that_the_api_server_wrote_is_not_told_anew() {
+fn default_protocol_causes_no_new_warning() {
     let app = app(&json!({"ports": [{"name": "http", "containerPort": 80}]}));
     with_template("{}", &pod_of(&own("sidecar"), &json!([app])), |pod| {
         pod["spec"]["containers"][0]["ports"][0]["protocol"] = "TCP".into();
@@ -316,7 +316,7 @@ fn a_protocol_that_the_api_server_wrote_is_not_told_anew() {
 }
 
 #[test]
-fn requests_that_the_api_server_took_from_the_limits_stay() {
+fn requests_defaulted_from_limits_stay() {
     let template = r#"{"spec": {"containers": [{"name": "app", "resources":
         {"limits": {"memory": "1024Mi"}, "requests": null}, "imagePullPolicy": ""}]}}"#;
     with_template(template, &pod(&own("own")), |pod| {
@@ -327,7 +327,7 @@ fn requests_that_the_api_server_took_from_the_limits_stay() {
 }
 
 #[test]
-fn tolerations_and_accounts_that_admission_adds_stay() {
+fn tolerations_and_accounts_added_by_admission_stay() {
     let template = r#"{"spec": {"tolerations": [{"key": "a"}], "serviceAccountName": null}}"#;
     with_template(template, &pod(&own("own")), |pod| {
         let unready = json!({"key": "node.kubernetes.io/not-ready", "operator": "Exists",
@@ -340,13 +340,13 @@ fn tolerations_and_accounts_that_admission_adds_stay() {
 
 /// `grpc-agent` lists the proxy first, but it comes last in the pod.
 #[test]
-fn a_container_of_another_template_keeps_its_place() {
+fn container_of_another_template_keeps_its_position() {
     let template = r#"{"spec": {"containers": [{"name": "extra", "image": "e:1"}]}}"#;
     with_template(template, &pod(&own("own,grpc-agent")), |_| {});
 }
 
 #[test]
-fn a_port_that_a_template_deletes_and_its_user_has_keeps_its_protocol() {
+fn user_port_deleted_by_a_template_keeps_its_protocol() {
     let template = r#"{"spec": {"containers": [{"name": "app", "ports": [{"containerPort": 80, "$patch": "delete"}]}]}}"#;
     let app = app(&json!({"ports": [{"containerPort": 80}]}));
     with_template(template, &pod_of(&own("own"), &json!([app])), |pod| {
@@ -355,7 +355,7 @@ fn a_port_that_a_template_deletes_and_its_user_has_keeps_its_protocol() {
 }
 
 #[test]
-fn zeros_and_empty_lists_that_the_api_server_leaves_out_do_not_come_again() {
+fn omitted_zeros_and_empty_lists_do_not_return() {
     let template = r#"{"metadata": {"labels": {"x": null}}, "spec": {"containers": [{"name": "extra", "image": "e:1",
         "stdin": false, "args": [], "resources": {"requests": {"cpu": null}}}]}}"#;
     with_template(template, &pod(&own("own")), |pod| {
@@ -368,7 +368,7 @@ fn zeros_and_empty_lists_that_the_api_server_leaves_out_do_not_come_again() {
 
 /// In an unknown field, a list with a known name may have another type.
 #[test]
-fn lists_in_fields_that_nobody_knows_are_replaced() {
+fn lists_in_unknown_fields_are_replaced() {
     let template = r#"{"spec": {"future": {"ports": [80, 81], "env": [{"key": "a"}]}}}"#;
     let pod = with_template(template, &pod(&own("own")), |_| {});
     assert_eq!(pod["spec"]["future"], json!({"ports": [80, 81], "env": [{"key": "a"}]}));
@@ -376,28 +376,29 @@ fn lists_in_fields_that_nobody_knows_are_replaced() {
 
 /// If the plugin that writes the rules is gone, a validation before `istio-init` would find none.
 #[test]
-fn what_validates_the_rules_stands_behind_what_makes_them() {
-    let cni = Stage { values: json!({"pilot": {"cni": {"enabled": true}}}), ..Stage::default() };
+fn validation_container_follows_the_init_container() {
+    let cni =
+        Fixture { values: json!({"pilot": {"cni": {"enabled": true}}}), ..Fixture::default() };
     let first = cni.pod(&pod(&json!({NATIVE: "false"})));
     assert_eq!(names(&first, "initContainers"), ["istio-validation"]);
-    let second = Stage::default().pod(&first);
+    let second = Fixture::default().pod(&first);
     assert_eq!(names(&second, "initContainers"), ["istio-init", "istio-validation"]);
-    assert_eq!(Stage::default().pod(&second), second);
+    assert_eq!(Fixture::default().pod(&second), second);
     // The pod's own container stays where Istio puts it.
     let mut own = pod(&json!({NATIVE: "false"}));
     own["spec"]["initContainers"] = json!([
         {"name": "setup", "image": "setup:1"}, {"name": "istio-validation", "image": "own:1"},
     ]);
-    let first = Stage::default().pod(&own);
+    let first = Fixture::default().pod(&own);
     assert_eq!(names(&first, "initContainers"), ["istio-validation", "setup", "istio-init"]);
-    assert_eq!(Stage::default().pod(&first), first);
+    assert_eq!(Fixture::default().pod(&first), first);
 }
 
 /// The record alone counts like a record with the status of a previous injection.
 #[test]
-fn a_record_without_a_status_is_shown_to_the_templates_from_the_first() {
+fn record_without_status_is_visible_to_templates() {
     let record = r#"{"containers":[{"name":"extra","image":"extra:1"}]}"#;
-    let first = Stage::default().pod(&pod(&json!({"proxy.istio.io/overrides": record})));
+    let first = Fixture::default().pod(&pod(&json!({"proxy.istio.io/overrides": record})));
     assert_eq!(variable(&first, "ISTIO_META_APP_CONTAINERS"), Some("app,extra"));
-    assert_eq!(Stage::default().pod(&first), first);
+    assert_eq!(Fixture::default().pod(&first), first);
 }

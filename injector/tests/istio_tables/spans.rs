@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, variable};
+use crate::fixture::{Fixture, variable};
 
 #[test]
 fn attributes_come_from_annotations_labels_and_images() {
@@ -85,15 +85,15 @@ fn attributes_come_from_annotations_labels_and_images() {
     ] {
         let providers = json!([{"name": "o", "opentelemetry": {
             "service": "s", "port": 4317, "serviceAttributeEnrichment": "OTEL_SEMANTIC_CONVENTIONS"}}]);
-        let stage = Stage::with_mesh(json!({"extensionProviders": providers}));
-        let injected = stage.pod(&of(&annotations, &labels, &containers));
+        let fixture = Fixture::with_mesh(json!({"extensionProviders": providers}));
+        let injected = fixture.pod(&of(&annotations, &labels, &containers));
         let found = variable(&injected, "OTEL_RESOURCE_ATTRIBUTES");
         assert_eq!(found, Some(&*expected), "{annotations} {labels} {containers}");
     }
 }
 
 #[test]
-fn a_proxy_of_the_users_own_is_one_of_the_containers() {
+fn user_supplied_proxy_counts_as_a_container() {
     let app = json!({"name": "app", "image": "app:1"});
     let ported = json!({"name": "app", "image": "app:1", "ports": [{"containerPort": 80}]});
     let proxy = json!({"name": "istio-proxy", "image": "mine:2"});
@@ -113,10 +113,10 @@ fn a_proxy_of_the_users_own_is_one_of_the_containers() {
         for native in [true, false] {
             let providers = json!([{"name": "o", "opentelemetry": {
                 "service": "s", "port": 4317, "serviceAttributeEnrichment": "OTEL_SEMANTIC_CONVENTIONS"}}]);
-            let mut stage = Stage::with_mesh(json!({"extensionProviders": providers}));
-            stage.process.native_sidecars = native;
+            let mut fixture = Fixture::with_mesh(json!({"extensionProviders": providers}));
+            fixture.process.native_sidecars = native;
             // `pod` checks that reinjection changes nothing.
-            let injected = stage.pod(&of(&json!({}), &json!({}), &containers));
+            let injected = fixture.pod(&of(&json!({}), &json!({}), &containers));
             let expected = format!(
                 "service.namespace=test-ns,{version}service.instance.id=test-ns.$(POD_NAME).{name}"
             );
@@ -127,16 +127,16 @@ fn a_proxy_of_the_users_own_is_one_of_the_containers() {
 }
 
 #[test]
-fn only_a_provider_that_wants_them_gets_attributes() {
+fn only_a_provider_that_needs_them_gets_attributes() {
     for providers in [
         json!([]),
         json!([{"name": "z", "zipkin": {"service": "z", "port": 1}}]),
         json!([{"name": "o", "opentelemetry": {"service": "o", "port": 1}}]),
         json!([{"name": "o", "opentelemetry": {"serviceAttributeEnrichment": "ISTIO_CANONICAL"}}]),
     ] {
-        let stage = Stage::with_mesh(json!({"extensionProviders": providers}));
+        let fixture = Fixture::with_mesh(json!({"extensionProviders": providers}));
         let pod = of(&json!({}), &json!({}), &json!([{"name": "app", "image": "app:1"}]));
-        assert_eq!(variable(&stage.pod(&pod), "OTEL_RESOURCE_ATTRIBUTES"), None, "{providers}");
+        assert_eq!(variable(&fixture.pod(&pod), "OTEL_RESOURCE_ATTRIBUTES"), None, "{providers}");
     }
 }
 

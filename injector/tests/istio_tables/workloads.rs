@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, container, variable};
+use crate::fixture::{Fixture, container, variable};
 
 #[test]
-fn the_owner_is_inferred_from_the_pods_metadata() {
+fn owner_is_inferred_from_pod_metadata() {
     let hash = json!({"pod-template-hash": "6b4f9"});
     let rollout = json!({"rollouts-pod-template-hash": "6b4f9"});
     for (kind, version, owner, labels, expected) in [
@@ -154,7 +154,7 @@ fn the_owner_is_inferred_from_the_pods_metadata() {
             },
             "spec": {"containers": [{"name": "app", "image": "app:1"}]},
         });
-        let injected = Stage::default().pod(&pod);
+        let injected = Fixture::default().pod(&pod);
         assert_eq!(variable(&injected, "ISTIO_META_WORKLOAD_NAME"), Some(expected.0), "{pod}");
         let owner = format!("kubernetes://apis/{}", expected.1);
         assert_eq!(variable(&injected, "ISTIO_META_OWNER"), Some(&*owner), "{pod}");
@@ -162,7 +162,7 @@ fn the_owner_is_inferred_from_the_pods_metadata() {
 }
 
 #[test]
-fn a_pod_without_generated_name_or_controller_stands_for_itself() {
+fn pod_without_generated_name_or_controller_is_the_owner() {
     let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "a-1", "uid": "1", "controller": true}]);
     let loose = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "a-1", "uid": "1"}]);
     for metadata in [
@@ -172,7 +172,7 @@ fn a_pod_without_generated_name_or_controller_stands_for_itself() {
         json!({"name": "web", "generateName": "a-1-", "ownerReferences": []}),
     ] {
         let pod = json!({"metadata": metadata, "spec": {"containers": [{"name": "app", "image": "app:1"}]}});
-        let injected = Stage::default().pod(&pod);
+        let injected = Fixture::default().pod(&pod);
         assert_eq!(variable(&injected, "ISTIO_META_WORKLOAD_NAME"), Some("web"));
         let owner = "kubernetes://apis/v1/namespaces/test-ns/pods/web";
         assert_eq!(variable(&injected, "ISTIO_META_OWNER"), Some(owner));
@@ -180,17 +180,17 @@ fn a_pod_without_generated_name_or_controller_stands_for_itself() {
 }
 
 #[test]
-fn a_generated_name_without_a_controller_leaves_the_workload_without_name() {
+fn generated_name_without_controller_gives_no_workload_name() {
     let pod = json!({
         "metadata": {"generateName": "web-"},
         "spec": {"containers": [{"name": "app", "image": "app:1"}]},
     });
-    let injected = Stage::default().pod(&pod);
+    let injected = Fixture::default().pod(&pod);
     assert_eq!(variable(&injected, "ISTIO_META_OWNER"), None);
 }
 
 #[test]
-fn canonical_name_and_revision() {
+fn canonical_name_and_revision_labels_are_set() {
     let long = "a".repeat(62) + "-bc";
     let cut = "a".repeat(62);
     for (labels, name, revision) in [
@@ -212,13 +212,13 @@ fn canonical_name_and_revision() {
         (json!({"app": long}), &*cut, "latest"),
         (json!({"service.istio.io/workload-name": "w"}), "web", "latest"),
     ] {
-        let injected = Stage::default().pod(&labelled(&labels));
+        let injected = Fixture::default().pod(&labelled(&labels));
         let found = &injected["metadata"]["labels"];
         assert_eq!(found["service.istio.io/canonical-name"], name, "{labels}");
         assert_eq!(found["service.istio.io/canonical-revision"], revision, "{labels}");
     }
     let labels = json!({"service.istio.io/workload-name": "w"});
-    let injected = Stage::default().pod(&labelled(&labels));
+    let injected = Fixture::default().pod(&labelled(&labels));
     assert_eq!(variable(&injected, "ISTIO_META_WORKLOAD_NAME"), Some("w"));
 }
 
@@ -230,30 +230,30 @@ fn labelled(labels: &Value) -> Value {
 }
 
 #[test]
-fn the_network_of_the_pod_stands_before_the_paths_and_the_paths_before_the_values() {
+fn network_label_precedes_path_and_path_precedes_values() {
     let values = json!({"global": {"network": "values", "multiCluster": {"clusterName": "c0"}}});
-    let mut stage = Stage::with_values(values);
+    let mut fixture = Fixture::with_values(values);
     let plain = labelled(&json!({}));
     let own = labelled(&json!({"topology.istio.io/network": "own"}));
-    let seen = |stage: &Stage, pod: &Value| {
-        let injected = stage.pod(pod);
+    let seen = |fixture: &Fixture, pod: &Value| {
+        let injected = fixture.pod(pod);
         let label = injected["metadata"]["labels"]["topology.istio.io/network"].clone();
         let word = |name| variable(&injected, name).unwrap_or_default().to_owned();
         assert_eq!(label, word("ISTIO_META_NETWORK"));
         (word("ISTIO_META_NETWORK"), word("ISTIO_META_CLUSTER_ID"))
     };
     let of = |network: &str, cluster: &str| (network.to_owned(), cluster.to_owned());
-    assert_eq!(seen(&stage, &plain), of("values", "c0"));
-    stage.path_env = vec![
+    assert_eq!(seen(&fixture, &plain), of("values", "c0"));
+    fixture.path_env = vec![
         ("ISTIO_META_NETWORK".to_owned(), "path".to_owned()),
         ("ISTIO_META_CLUSTER_ID".to_owned(), "c1".to_owned()),
     ];
-    assert_eq!(seen(&stage, &plain), of("path", "c1"));
-    assert_eq!(seen(&stage, &own), of("own", "c1"));
+    assert_eq!(seen(&fixture, &plain), of("path", "c1"));
+    assert_eq!(seen(&fixture, &own), of("own", "c1"));
 }
 
 #[test]
-fn an_empty_name_of_a_network_or_cluster_replaces_none() {
+fn empty_network_or_cluster_name_replaces_nothing() {
     let path = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let named = [path("ISTIO_META_NETWORK", "n9")].to_vec();
     let empty = ["ISTIO_META_CLUSTER_ID", "ISTIO_META_NETWORK", "FOO"];
@@ -269,9 +269,9 @@ fn an_empty_name_of_a_network_or_cluster_replaces_none() {
         (&none, &empty, &plain, None, Some("Kubernetes")),
         (&none, &named, &blank, Some("n9"), Some("Kubernetes")),
     ] {
-        let stage =
-            Stage { path_env: path_env.clone(), values: values.clone(), ..Stage::default() };
-        let injected = stage.pod(pod);
+        let fixture =
+            Fixture { path_env: path_env.clone(), values: values.clone(), ..Fixture::default() };
+        let injected = fixture.pod(pod);
         let case = format!("{values} {path_env:?} {pod}");
         assert_eq!(variable(&injected, "ISTIO_META_NETWORK"), network, "{case}");
         assert_eq!(variable(&injected, "ISTIO_META_CLUSTER_ID"), cluster, "{case}");

@@ -3,12 +3,12 @@
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a test fails by panic")]
 
 mod accepted;
-mod again;
 mod fields;
 mod fragments;
-mod merged;
+mod merge;
 mod mounts;
-mod refused;
+mod reinjection;
+mod rejected_with_istio;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -45,14 +45,20 @@ fn stories(kubernetes: &Arc<Kubernetes>) -> Vec<Trial> {
         })
     };
     vec![
-        story("a_merge_is_the_api_servers", merged::a_merge_is_the_api_servers),
+        story("merge_equals_the_api_servers", merge::merge_equals_the_api_servers),
         story("every_injected_pod_is_accepted", accepted::every_injected_pod_is_accepted),
-        story("what_comes_back_stays_as_it_is", again::what_comes_back_stays_as_it_is),
-        story("every_field_is_accepted", fields::every_field_is_accepted),
-        story("what_istio_gets_refused_is_accepted", refused::what_istio_gets_refused_is_accepted),
         story(
-            "a_user_mount_is_read_only_in_any_case",
-            mounts::a_user_mount_is_read_only_in_any_case,
+            "stored_pod_is_not_changed_by_reinjection",
+            reinjection::stored_pod_is_not_changed_by_reinjection,
+        ),
+        story("every_field_is_accepted", fields::every_field_is_accepted),
+        story(
+            "pods_rejected_with_istio_are_accepted",
+            rejected_with_istio::pods_rejected_with_istio_are_accepted,
+        ),
+        story(
+            "user_mount_is_read_only_in_any_letter_case",
+            mounts::user_mount_is_read_only_in_any_letter_case,
         ),
     ]
 }

@@ -7,7 +7,7 @@ use crate::Kubernetes;
 use crate::accepted::{PODS, settings, target, web, with_account};
 
 /// The API server drops fields in another letter case, so the mount would be writable.
-pub(crate) fn a_user_mount_is_read_only_in_any_case(kubernetes: &Kubernetes) {
+pub(crate) fn user_mount_is_read_only_in_any_letter_case(kubernetes: &Kubernetes) {
     let volumes = r#"[{"name":"certs","emptydir":{"Medium":"Memory"}}]"#;
     for mounts in [
         r#"[{"name":"certs","mountPath":"/etc/certs","readonly":true}]"#,

@@ -6,24 +6,24 @@ use e2e::api_servers::ApiServers;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::fixture::injected;
 use crate::program::{Program, until};
 use crate::shop::{Shop, of_deployment};
-use crate::stage::injected;
 
 pub(crate) fn metrics_and_one_event_for_each_workload(server: &ApiServers) {
     let mut shop = Shop::open(server, "events");
     allow_reading(&shop);
-    shop.stage.allow("", "events", &["create"]);
-    shop.stage.allow("apps", "deployments", &["get"]);
+    shop.fixture.allow("", "events", &["create"]);
+    shop.fixture.allow("apps", "deployments", &["get"]);
     let directory = TempDir::new().unwrap();
     let values = directory.path().join("values.yaml");
     fs::write(&values, "{}").unwrap();
     let values_flag = ["--valuesFile", values.to_str().unwrap(), "--reload-interval", "100ms"];
-    let start = || shop.stage.start(&[&EVERY_SECOND[..], &shop.hooks(), &values_flag].concat());
+    let start = || shop.fixture.start(&[&EVERY_SECOND[..], &shop.hooks(), &values_flag].concat());
     // Two replicas; the API server calls the first.
     let replicas = [start(), start()];
     shop.namespace(NAMESPACE, &json!({}));
-    shop.stage.apply(&json!({
+    shop.fixture.apply(&json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": "web", "namespace": NAMESPACE},
         "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": {
@@ -91,7 +91,10 @@ pub(crate) fn metrics_and_one_event_for_each_workload(server: &ApiServers) {
     assert_eq!(events(&shop).len(), 2);
     for replica in &replicas {
         replica.metric_becomes("sidecar_injector_report_event_failures_total", 1.0);
-        assert_eq!(replica.count("an Event was refused; metrics tell the same"), 1);
+        assert_eq!(
+            replica.count("the API server rejected an Event; metrics have the same information"),
+            1
+        );
         assert_eq!(replica.count("grant the service account"), 0);
     }
     let created = created(server);
@@ -108,15 +111,17 @@ pub(crate) fn metrics_and_one_event_for_each_workload(server: &ApiServers) {
     }
 }
 
-pub(crate) fn without_rights_injection_goes_on(server: &ApiServers) {
+pub(crate) fn injection_continues_without_permissions(server: &ApiServers) {
     let mut shop = Shop::open(server, "rights");
     shop.namespace("rights", &json!({}));
     shop.pod("rights", "early", &json!({}));
     shop.namespace("rights", &json!({"istio-injection": "enabled"}));
-    let injector = shop.stage.start(&[&EVERY_SECOND[..], &shop.hooks()].concat());
-    until("it was tried again", || shop.stage.denials("get", "mutatingwebhookconfigurations") >= 3);
+    let injector = shop.fixture.start(&[&EVERY_SECOND[..], &shop.hooks()].concat());
+    until("it was tried again", || {
+        shop.fixture.denials("get", "mutatingwebhookconfigurations") >= 3
+    });
     injector.metric_becomes("sidecar_injector_report{state=\"forbidden\"}", 1.0);
-    assert_eq!(injector.count("no reports; injection goes on without"), 1);
+    assert_eq!(injector.count("the report failed; injection continues"), 1);
     let (pod, _) = injected(
         &mut injector.connect(),
         "rights",
@@ -132,18 +137,18 @@ pub(crate) fn without_rights_injection_goes_on(server: &ApiServers) {
     allow_reading(&shop);
     injector.metric_becomes("sidecar_injector_report{state=\"current\"}", 1.0);
     injector.metric_becomes("sidecar_injector_pods_without_sidecar{namespace=\"rights\"}", 1.0);
-    until("Events were tried again", || shop.stage.denials("create", "events") >= 2);
-    assert_eq!(injector.count("no Events are written; metrics tell the same"), 1);
+    until("Events were tried again", || shop.fixture.denials("create", "events") >= 2);
+    assert_eq!(injector.count("Events are disabled; metrics have the same information"), 1);
 }
 
 /// In an earlier version it came one interval late, because there was no configuration yet.
-pub(crate) fn the_first_report_waits_for_a_configuration_alone(server: &ApiServers) {
+pub(crate) fn first_report_waits_only_for_a_configuration(server: &ApiServers) {
     let shop = Shop::open(server, "first");
     allow_reading(&shop);
-    shop.stage.allow("", "configmaps", &["get", "list", "watch"]);
+    shop.fixture.allow("", "configmaps", &["get", "list", "watch"]);
     shop.configure("not: [values");
     let flags = [["--report-interval", "1h"], shop.hooks()].concat();
-    let injector = shop.stage.start_by_config_maps(&flags);
+    let injector = shop.fixture.start_by_config_maps(&flags);
     until("the configuration is refused", || {
         injector.metric("sidecar_injector_configuration_refused_total") >= 1.0
     });
@@ -154,7 +159,7 @@ pub(crate) fn the_first_report_waits_for_a_configuration_alone(server: &ApiServe
 /// Creates a policy that rejects every Event in [`REFUSED`].
 fn refuse_events(server: &ApiServers, shop: &Shop<'_>) {
     let version = "admissionregistration.k8s.io/v1";
-    shop.stage.apply(&json!({
+    shop.fixture.apply(&json!({
         "apiVersion": version, "kind": "ValidatingAdmissionPolicy",
         "metadata": {"name": "no-events"},
         "spec": {
@@ -168,7 +173,7 @@ fn refuse_events(server: &ApiServers, shop: &Shop<'_>) {
             "validations": [{"expression": "false"}],
         },
     }));
-    shop.stage.apply(&json!({
+    shop.fixture.apply(&json!({
         "apiVersion": version, "kind": "ValidatingAdmissionPolicyBinding",
         "metadata": {"name": "no-events"},
         "spec": {"policyName": "no-events", "validationActions": ["Deny"]},
@@ -186,9 +191,9 @@ fn refuse_events(server: &ApiServers, shop: &Shop<'_>) {
 
 fn allow_reading(shop: &Shop<'_>) {
     let group = "admissionregistration.k8s.io";
-    shop.stage.allow(group, "mutatingwebhookconfigurations", &["get"]);
-    shop.stage.allow("", "namespaces", &["list"]);
-    shop.stage.allow("", "pods", &["list"]);
+    shop.fixture.allow(group, "mutatingwebhookconfigurations", &["get"]);
+    shop.fixture.allow("", "namespaces", &["list"]);
+    shop.fixture.allow("", "pods", &["list"]);
 }
 
 /// Waits for this number of further rounds.
@@ -221,7 +226,7 @@ fn created(server: &ApiServers) -> Vec<u64> {
         event["verb"] == "create"
             && event["objectRef"]["resource"] == "events"
             && event["objectRef"]["namespace"] == NAMESPACE
-            && event["stage"] == "ResponseComplete"
+            && event["fixture"] == "ResponseComplete"
     });
     created.map(|event| event["responseStatus"]["code"].as_u64().unwrap()).collect()
 }

@@ -8,14 +8,14 @@ mod certificate;
 #[allow(dead_code, reason = "the tests of the server use all of it")]
 mod client;
 mod events;
+#[path = "../cluster/fixture.rs"]
+#[allow(dead_code, reason = "the stories of the cluster use all of it")]
+mod fixture;
 #[path = "../webhook/program.rs"]
 #[allow(dead_code, reason = "the tests of the server use all of it")]
 mod program;
 #[allow(dead_code, reason = "the tests of istioctl use the rest of it")]
 mod shop;
-#[path = "../cluster/stage.rs"]
-#[allow(dead_code, reason = "the stories of the cluster use all of it")]
-mod stage;
 
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
@@ -40,10 +40,13 @@ fn main() -> Result<ExitCode> {
             "metrics_and_one_event_for_each_workload",
             events::metrics_and_one_event_for_each_workload,
         ),
-        ("without_rights_injection_goes_on", events::without_rights_injection_goes_on),
         (
-            "the_first_report_waits_for_a_configuration_alone",
-            events::the_first_report_waits_for_a_configuration_alone,
+            "injection_continues_without_permissions",
+            events::injection_continues_without_permissions,
+        ),
+        (
+            "first_report_waits_only_for_a_configuration",
+            events::first_report_waits_only_for_a_configuration,
         ),
     ];
     let trials = stories.into_iter().map(|(name, story)| {

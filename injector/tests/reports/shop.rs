@@ -4,12 +4,12 @@ use documents::yaml;
 use e2e::api_servers::ApiServers;
 use serde_json::{Value, json};
 
+use crate::fixture::Fixture;
 use crate::program::Program;
-use crate::stage::Stage;
 
 pub(crate) struct Shop<'a> {
     pub(crate) server: &'a ApiServers,
-    pub(crate) stage: Stage<'a>,
+    pub(crate) fixture: Fixture<'a>,
     hooks: String,
     pods: Vec<(String, String)>,
 }
@@ -17,12 +17,12 @@ pub(crate) struct Shop<'a> {
 impl<'a> Shop<'a> {
     /// Creates a control plane in a namespace of its own, without an injector yet.
     pub(crate) fn open(server: &'a ApiServers, name: &str) -> Self {
-        let stage = Stage::set(server, &format!("control-{name}")).unwrap();
-        let shop = Self { server, stage, hooks: format!("hooks-{name}"), pods: Vec::new() };
+        let fixture = Fixture::set(server, &format!("control-{name}")).unwrap();
+        let shop = Self { server, fixture, hooks: format!("hooks-{name}"), pods: Vec::new() };
         shop.configure("{}");
-        shop.stage.apply(&json!({
+        shop.fixture.apply(&json!({
             "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": "istio", "namespace": shop.stage.namespace},
+            "metadata": {"name": "istio", "namespace": shop.fixture.namespace},
             "data": {"mesh": "{}"},
         }));
         shop
@@ -31,9 +31,9 @@ impl<'a> Shop<'a> {
     /// Writes the `ConfigMaps` from which `istioctl` reads the injector's configuration.
     pub(crate) fn configure(&self, values: &str) {
         for name in ["istio-sidecar-injector", "istio-sidecar-injector-canary"] {
-            self.stage.apply(&json!({
+            self.fixture.apply(&json!({
                 "apiVersion": "v1", "kind": "ConfigMap",
-                "metadata": {"name": name, "namespace": self.stage.namespace},
+                "metadata": {"name": name, "namespace": self.fixture.namespace},
                 "data": {"config": "policy: enabled", "values": values},
             }));
         }
@@ -70,7 +70,7 @@ impl<'a> Shop<'a> {
         for hook in hooks["webhooks"].as_array_mut().unwrap() {
             hook["clientConfig"] = client.clone();
         }
-        self.stage.apply(&hooks);
+        self.fixture.apply(&hooks);
     }
 
     /// Returns the flag with the name of the injector's webhook configuration.
@@ -79,7 +79,7 @@ impl<'a> Shop<'a> {
     }
 
     pub(crate) fn namespace(&self, name: &str, labels: &Value) {
-        self.stage.apply(&json!({
+        self.fixture.apply(&json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels},
         }));
     }

@@ -6,7 +6,7 @@ use crate::client::{JSON, patched, plain_get, review};
 use crate::program::Program;
 
 #[test]
-fn refuses_what_is_not_a_call() {
+fn invalid_calls_are_rejected() {
     let program = Program::start(&["--max-review-bytes", "2000"]);
     let pod = review(&json!({"uid": "u", "object": {"spec": {}}})).to_string();
     let text = "Content-Type: text/plain\r\n";
@@ -46,7 +46,7 @@ fn refuses_what_is_not_a_call() {
 }
 
 #[test]
-fn refuses_a_large_body_without_an_announced_length() {
+fn large_body_without_content_length_is_rejected() {
     let program = Program::start(&["--max-review-bytes", "2000"]);
     let mut client = program.connect();
     client.send(b"POST /inject HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n");
@@ -55,7 +55,7 @@ fn refuses_a_large_body_without_an_announced_length() {
 }
 
 #[test]
-fn refuses_an_announced_length_before_the_body() {
+fn large_content_length_is_rejected_before_the_body() {
     let program = Program::start(&[]);
     let mut client = program.connect();
     let head = "POST /inject HTTP/1.1\r\nHost: t\r\nContent-Length: 6291457\r\n";
@@ -64,7 +64,7 @@ fn refuses_an_announced_length_before_the_body() {
 }
 
 #[test]
-fn tells_a_client_that_is_still_sending_what_is_wrong() {
+fn sending_client_receives_the_error() {
     let program = Program::start(&[]);
     let body = vec![b' '; 6 * 1024 * 1024 + 1];
     let answer = program.connect().ask("POST", "/inject", JSON, &body);
@@ -72,7 +72,7 @@ fn tells_a_client_that_is_still_sending_what_is_wrong() {
 }
 
 #[test]
-fn answers_every_review_over_one_connection() {
+fn one_connection_serves_many_reviews() {
     let program = Program::start(&[]);
     let mut client = program.connect();
     let pod = |name: &str, opt_out: bool| {
@@ -111,7 +111,7 @@ fn answers_every_review_over_one_connection() {
 }
 
 #[test]
-fn injects_a_pod() {
+fn pod_is_injected() {
     let program = Program::start(&[]);
     let pod = json!({"metadata": {"generateName": "web-"}, "spec": {
         "containers": [{"name": "app", "image": "app"}], "ofTheFuture": [1]}});
@@ -129,7 +129,7 @@ fn injects_a_pod() {
 }
 
 #[test]
-fn tells_what_may_be_meant_by_a_pod_that_is_left_alone() {
+fn skipped_pod_gets_suggestions() {
     let program = Program::start(&[]);
     let pod = json!({"metadata": {"annotations": {"sidecar.istio.io/inject": "false"},
         "labels": {"sidecar.istio.io/injct": "true"}}, "spec": {}});
@@ -143,7 +143,7 @@ fn tells_what_may_be_meant_by_a_pod_that_is_left_alone() {
 
 /// An API server sends the first version in the list of the webhook configuration.
 #[test]
-fn answers_a_review_of_the_older_version_in_that_version() {
+fn v1beta1_review_is_answered_in_v1beta1() {
     let program = Program::start(&[]);
     let pod = json!({"spec": {"containers": [{"name": "app", "image": "app"}]}});
     let review = review(&json!({"uid": "u", "object": pod})).to_string();
@@ -155,7 +155,7 @@ fn answers_a_review_of_the_older_version_in_that_version() {
 }
 
 #[test]
-fn names_a_wrong_annotation() {
+fn invalid_annotation_is_named() {
     let program = Program::start(&[]);
     let key = "traffic.sidecar.istio.io/includeInboundPorts";
     let pod = json!({"metadata": {"name": "web", "annotations": {key: "eighty"}},
@@ -168,7 +168,7 @@ fn names_a_wrong_annotation() {
 }
 
 #[test]
-fn blames_the_pod_for_its_own_proxy_container() {
+fn error_names_the_user_supplied_proxy() {
     let program = Program::start(&[]);
     let own = json!({"name": "istio-proxy", "env": [{"value": "nameless"}]});
     let pod = json!({"metadata": {"name": "web"},
@@ -178,7 +178,7 @@ fn blames_the_pod_for_its_own_proxy_container() {
 }
 
 #[test]
-fn probe_port_answers_probes_alone() {
+fn probe_port_answers_only_probes() {
     let program = Program::start(&["--probeAddr", "127.0.0.1:0"]);
     for (path, status) in [
         ("/healthz/ready", 200),
@@ -193,7 +193,7 @@ fn probe_port_answers_probes_alone() {
 }
 
 #[test]
-fn tells_of_itself_on_the_plain_port() {
+fn admin_port_serves_version_metrics_and_health() {
     let program = Program::start(&[]);
     for path in ["/healthz/ready", "/ready", "/healthz/live"] {
         assert_eq!(plain_get(program.admin, path).status, 200, "{path}");

@@ -12,7 +12,7 @@ use crate::client::{Client, plain_get};
 use crate::program::{Program, command, until};
 
 #[test]
-fn a_bad_file_is_refused_and_the_last_good_one_stays() {
+fn invalid_file_leaves_the_last_good_configuration() {
     let directory = TempDir::new().unwrap();
     let config = directory.path().join("config.yaml");
     replace(&config, "policy: enabled\n");
@@ -22,7 +22,7 @@ fn a_bad_file_is_refused_and_the_last_good_one_stays() {
     assert_eq!(injected(&program), "injected");
 
     replace(&config, "policy: [\n");
-    let refusal = program.log("configuration refused");
+    let refusal = program.log("configuration rejected");
     assert!(refusal["problem"].as_str().unwrap().contains(&file), "{refusal}");
     assert_eq!(refusal["kept_generation"], 1);
     program.metric_becomes("sidecar_injector_configuration_refused_total", 1.0);
@@ -41,7 +41,7 @@ fn a_bad_file_is_refused_and_the_last_good_one_stays() {
 }
 
 #[test]
-fn unknown_keys_are_told_at_each_load() {
+fn unknown_keys_are_logged_at_each_load() {
     let directory = TempDir::new().unwrap();
     let config = directory.path().join("config.yaml");
     replace(&config, "policy: enabled\nneverInjectSelectors: []\n");
@@ -52,25 +52,25 @@ fn unknown_keys_are_told_at_each_load() {
     program.metric_becomes(odd, 1.0);
     replace(&config, "policy: enabled\nneverInjectSelectors: [] # still\n");
     program.metric_becomes("sidecar_injector_configuration_generation", 2.0);
-    let line = program.log("configuration is odd");
+    let line = program.log("configuration warning");
     assert_eq!(line["document"], format!("--injectConfigFile {file}"), "{line}");
     assert_eq!(line["key"], "neverInjectSelectors", "{line}");
     assert_eq!(line["problem"], "unknown key; did you mean neverInjectSelector?", "{line}");
     assert_eq!(injected(&program), "injected");
     replace(&config, "policy: enabled\n");
     program.metric_becomes(odd, 0.0);
-    assert_eq!(program.count("configuration is odd"), 2);
+    assert_eq!(program.count("configuration warning"), 2);
 }
 
 #[test]
-fn a_default_template_that_is_none_is_told_and_no_fault_of_the_pods() {
+fn undefined_default_template_is_an_internal_error() {
     let directory = TempDir::new().unwrap();
     let config = directory.path().join("config.yaml");
     replace(&config, "defaultTemplates: [nope]\n");
     let file = config.to_str().unwrap().to_owned();
     let program = Program::start_in(directory, &["--injectConfigFile", &file]);
     program.metric_becomes("sidecar_injector_configuration_notices", 1.0);
-    assert_eq!(program.count("configuration is odd"), 1);
+    assert_eq!(program.count("configuration warning"), 1);
     let pod = json!({"metadata": {"name": "web"},
         "spec": {"containers": [{"name": "app", "image": "app"}]}});
     let response = program.connect().review("/inject", &json!({"uid": "u", "object": pod}));
@@ -81,7 +81,7 @@ fn a_default_template_that_is_none_is_told_and_no_fault_of_the_pods() {
 }
 
 #[test]
-fn a_mounted_config_map_is_taken_as_a_whole() {
+fn mounted_config_map_is_applied_as_a_whole() {
     let directory = TempDir::new().unwrap();
     let mount = directory.path().to_owned();
     let version = |name: &str, policy: &str, hub: &str| {
@@ -112,7 +112,7 @@ fn a_mounted_config_map_is_taken_as_a_whole() {
 }
 
 #[test]
-fn a_bad_file_at_the_start_ends_the_program() {
+fn invalid_file_at_startup_ends_the_program() {
     let directory = TempDir::new().unwrap();
     let config = directory.path().join("config.yaml");
     fs::write(&config, "policy: [\n").unwrap();
@@ -122,7 +122,7 @@ fn a_bad_file_at_the_start_ends_the_program() {
     let (config, missing) = (config.to_str().unwrap(), missing.to_str().unwrap());
     let lost = lost.to_str().unwrap();
     let current =
-        format!("--kubeconfig {lost}: its current-context `gone` is none of its contexts");
+        format!("--kubeconfig {lost}: it has no context `gone`, which is its current-context");
     let map = directory.path().join("map.yaml");
     fs::write(&map, "apiVersion: v1\nkind: ConfigMap\ndata: {values: '{}'}\n").unwrap();
     let whole = format!("{}: this is a ConfigMap: give its `.data.values`", map.display());
@@ -146,7 +146,7 @@ fn a_bad_file_at_the_start_ends_the_program() {
 }
 
 #[test]
-fn a_name_that_kubernetes_would_not_take_ends_the_program() {
+fn invalid_kubernetes_name_ends_the_program() {
     for (flag, value) in [
         ("--revision", "Canary/1"),
         ("--namespace", "../other"),
@@ -163,7 +163,7 @@ fn a_name_that_kubernetes_would_not_take_ends_the_program() {
 }
 
 #[test]
-fn the_certificate_of_files_is_followed() {
+fn certificate_files_are_watched() {
     let directory = TempDir::new().unwrap();
     issue(directory.path());
     let path = |file: &str| directory.path().join(file).to_str().unwrap().to_owned();

@@ -9,7 +9,7 @@ use crate::client::{Client, JSON, review};
 use crate::program::Program;
 
 #[test]
-fn annotations_above_kubernetes_limit_are_refused_unread() {
+fn annotations_above_the_limit_are_rejected_unparsed() {
     let program = Program::start(&[]);
     for (key, value) in attacks(2 << 20) {
         let body = expensive("shop", key, &value);
@@ -21,7 +21,7 @@ fn annotations_above_kubernetes_limit_are_refused_unread() {
 }
 
 #[test]
-fn no_annotation_takes_the_memory_of_the_process() {
+fn annotations_cannot_exhaust_memory() {
     let program = Program::start(&["--review-timeout", "60s"]);
     let (address, ca) = program.endpoint();
     for (key, value) in &attacks(250 << 10) {
@@ -40,7 +40,7 @@ fn no_annotation_takes_the_memory_of_the_process() {
 }
 
 #[test]
-fn a_pods_own_lists_do_not_take_the_memory_either() {
+fn pod_lists_cannot_exhaust_memory() {
     let program = Program::start(&["--review-timeout", "60s"]);
     let names = |count: usize| (0..count).map(|n| json!({"name": format!("n{n}")})).collect();
     let with = |field: &str, count: usize| json!({"containers": [{"name": "app"}], field: Value::Array(names(count))});
@@ -64,7 +64,7 @@ fn a_pods_own_lists_do_not_take_the_memory_either() {
 }
 
 #[test]
-fn json_in_variables_of_a_reinjected_pod_stays_text() {
+fn json_in_variables_stays_text_in_reinjection() {
     let program = Program::start(&["--review-timeout", "60s"]);
     for item in ["0", "{}", "[]", r#"{"name":"a"}"#] {
         let list = format!("[{}]", vec![item; (1400 << 10) / (item.len() + 1)].join(","));
@@ -87,7 +87,7 @@ fn json_in_variables_of_a_reinjected_pod_stays_text() {
 }
 
 #[test]
-fn expensive_pods_of_one_namespace_delay_no_other() {
+fn expensive_pods_of_a_namespace_delay_no_other() {
     let greedy = expensive("greedy", "proxy.istio.io/config", &list(20 << 10));
     let honest = format!("# {}", "x".repeat(70 << 10));
     let honest = expensive_as("honest", "shop", "proxy.istio.io/config", &honest);
@@ -95,7 +95,7 @@ fn expensive_pods_of_one_namespace_delay_no_other() {
 }
 
 #[test]
-fn small_pods_of_one_namespace_delay_no_other() {
+fn small_pods_of_a_namespace_delay_no_other() {
     let greedy = expensive("greedy", "proxy.istio.io/config", &list(15 << 10));
     let honest = expensive_as("honest", "shop", "proxy.istio.io/config", "concurrency: 2");
     delays_no_other(24, &greedy, &honest);
@@ -128,7 +128,7 @@ fn delays_no_other(others: usize, greedy: &str, honest: &str) {
 }
 
 #[test]
-fn an_answer_has_few_warnings() {
+fn number_of_warnings_is_limited() {
     let program = Program::start(&[]);
     let mut config = "proxyMetadata:\n".to_owned();
     for n in 0..2000 {
@@ -138,7 +138,7 @@ fn an_answer_has_few_warnings() {
     let answer = program.connect().ask("POST", "/inject", JSON, body.as_bytes()).review();
     let warnings = answer["warnings"].as_array().unwrap();
     assert_eq!(warnings.len(), 51);
-    assert_eq!(warnings[50], "1950 more warnings are left out");
+    assert_eq!(warnings[50], "1950 more warnings are omitted");
 }
 
 /// Returns values of parsed annotations, each of about this number of bytes.

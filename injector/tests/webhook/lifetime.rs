@@ -14,7 +14,7 @@ use crate::client::{Client, JSON, plain_get, review, tcp, trusting};
 use crate::program::{Program, command, until};
 
 #[test]
-fn is_not_ready_before_it_has_everything() {
+fn not_ready_before_certificate_and_configuration() {
     let directory = TempDir::new().unwrap();
     let kubeconfig = unreachable_cluster(&directory);
     let mut program =
@@ -28,7 +28,7 @@ fn is_not_ready_before_it_has_everything() {
 }
 
 #[test]
-fn needs_a_configuration_beside_a_certificate() {
+fn certificate_without_configuration_is_not_ready() {
     let directory = TempDir::new().unwrap();
     let kubeconfig = unreachable_cluster(&directory);
     issue(directory.path());
@@ -46,7 +46,7 @@ fn needs_a_configuration_beside_a_certificate() {
 }
 
 #[test]
-fn serves_on_for_a_while_after_sigterm() {
+fn reviews_are_served_for_a_while_after_sigterm() {
     let mut program = Program::start(&["--shutdown-delay", "1h"]);
     program.signal(Signal::TERM);
     until("readiness is taken back", || plain_get(program.admin, "/healthz/ready").status == 503);
@@ -60,7 +60,7 @@ fn serves_on_for_a_while_after_sigterm() {
 }
 
 #[test]
-fn moves_clients_away_before_it_ends() {
+fn clients_are_disconnected_gracefully_before_exit() {
     let mut program = Program::start(&["--shutdown-delay", "1h"]);
     let mut kept = program.connect();
     let skipped = json!({"uid": "u", "operation": "UPDATE", "object": {}});
@@ -80,7 +80,7 @@ fn moves_clients_away_before_it_ends() {
 }
 
 #[test]
-fn a_rolling_restart_under_load_fails_no_review() {
+fn rolling_restart_under_load_fails_no_review() {
     let start = || Program::start(&["--shutdown-delay", "1h"]);
     let mut current = start();
     let endpoint = Arc::new(Mutex::new(current.endpoint()));
@@ -129,7 +129,7 @@ fn a_rolling_restart_under_load_fails_no_review() {
 }
 
 #[test]
-fn answers_what_is_in_flight_and_closes() {
+fn requests_in_flight_are_answered_at_shutdown() {
     let mut program = Program::start(&["--shutdown-delay", "0s"]);
     let mut idle = program.connect();
     assert_eq!(idle.ask("GET", "/ready", "", b"").status, 200);
@@ -153,7 +153,7 @@ fn answers_what_is_in_flight_and_closes() {
 }
 
 #[test]
-fn answers_a_connection_that_was_opened_at_the_very_end() {
+fn connection_opened_during_shutdown_is_answered() {
     let mut program = Program::start(&["--shutdown-delay", "0s"]);
     let (https, ca) = program.endpoint();
     let config = Arc::new(trusting(&ca, rustls::DEFAULT_VERSIONS).with_no_client_auth());
@@ -177,7 +177,7 @@ fn answers_a_connection_that_was_opened_at_the_very_end() {
 }
 
 #[test]
-fn signals_for_other_programs_change_nothing() {
+fn unrelated_signals_are_ignored() {
     let mut program = Program::start(&["--shutdown-delay", "0s"]);
     let mut client = program.connect();
     for (signal, name) in
@@ -193,7 +193,7 @@ fn signals_for_other_programs_change_nothing() {
 }
 
 #[test]
-fn does_not_wait_for_ever() {
+fn shutdown_ends_after_the_grace_period() {
     let flags = ["--shutdown-delay", "0s", "--shutdown-grace", "100ms"];
     let mut program = Program::start(&flags);
     let mut stuck = program.connect();
@@ -206,7 +206,7 @@ fn does_not_wait_for_ever() {
 }
 
 #[test]
-fn takes_no_huge_page_for_a_few_kilobytes() {
+fn huge_pages_are_not_used() {
     let program = Program::start(&[]);
     let status = fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap();
     assert!(status.lines().any(|line| line == "THP_enabled:\t0"), "{status}");
@@ -218,7 +218,7 @@ fn takes_no_huge_page_for_a_few_kilobytes() {
 }
 
 #[test]
-fn two_processes_do_not_share_an_address() {
+fn second_process_on_the_same_address_fails() {
     let program = Program::start(&[]);
     let address = program.https.to_string();
     let flags = ["--httpsAddr", &address, "--adminAddr", "127.0.0.1:0"];
@@ -229,7 +229,7 @@ fn two_processes_do_not_share_an_address() {
 }
 
 #[test]
-fn a_client_that_trusts_another_ca_is_refused_alone() {
+fn client_with_another_ca_fails_alone() {
     let (one, other) = (Program::start(&[]), Program::start(&[]));
     let ca = fs::read(other.path("ca.pem")).unwrap();
     assert!(Client::connect(one.https, &ca).is_err());

@@ -14,7 +14,7 @@ use crate::flood::{Flood, Opening};
 use crate::program::{self, Program};
 
 #[test]
-fn ends_a_slow_handshake() {
+fn slow_handshake_is_ended() {
     let program = Program::start(&["--handshake-timeout", "100ms"]);
     let mut stream = tcp(program.https).unwrap();
     assert!(is_cut(&mut stream));
@@ -24,7 +24,7 @@ fn ends_a_slow_handshake() {
 }
 
 #[test]
-fn survives_what_is_not_tls() {
+fn plain_text_on_the_tls_port_is_harmless() {
     let program = Program::start(&[]);
     let mut stream = tcp(program.https).unwrap();
     std::io::Write::write_all(&mut stream, b"GET / HTTP/1.1\r\n\r\n").unwrap();
@@ -36,7 +36,7 @@ fn survives_what_is_not_tls() {
 }
 
 #[test]
-fn ends_a_slow_head() {
+fn slow_request_head_is_ended() {
     let program = Program::start(&["--header-timeout", "2s"]);
     let mut client = program.connect();
     client.send(b"POST /inject HTTP/1.1\r\nHost:");
@@ -45,7 +45,7 @@ fn ends_a_slow_head() {
 }
 
 #[test]
-fn ends_a_slow_head_of_a_later_request() {
+fn slow_head_of_a_later_request_is_ended() {
     let program = Program::start(&["--header-timeout", "2s"]);
     let mut client = program.connect();
     assert_eq!(client.ask("GET", "/ready", "", b"").status, 200);
@@ -55,7 +55,7 @@ fn ends_a_slow_head_of_a_later_request() {
 }
 
 #[test]
-fn an_idle_connection_outlives_the_time_for_a_head_and_ends_at_its_own() {
+fn idle_connection_ends_at_the_idle_timeout() {
     let program = Program::start(&["--header-timeout", "2s", "--idle-timeout", "4s"]);
     let mut client = program.connect();
     assert_eq!(client.ask("GET", "/ready", "", b"").status, 200);
@@ -65,7 +65,7 @@ fn an_idle_connection_outlives_the_time_for_a_head_and_ends_at_its_own() {
 }
 
 #[test]
-fn a_connection_that_was_never_used_is_idle_and_no_slow_head() {
+fn unused_connection_counts_as_idle() {
     let program = Program::start(&["--header-timeout", "1s", "--idle-timeout", "4s"]);
     let mut client = program.connect();
     assert!(client.is_closed());
@@ -73,7 +73,7 @@ fn a_connection_that_was_never_used_is_idle_and_no_slow_head() {
 }
 
 #[test]
-fn ends_a_slow_body_with_an_answer() {
+fn slow_body_is_answered_with_an_error() {
     let program = Program::start(&[]);
     let mut client = program.connect();
     let head = "POST /inject?timeout=400ms HTTP/1.1\r\nHost: t\r\nContent-Length: 100\r\n";
@@ -84,7 +84,7 @@ fn ends_a_slow_body_with_an_answer() {
 }
 
 #[test]
-fn slow_bodies_keep_no_review_from_its_place() {
+fn slow_bodies_delay_no_review() {
     let program = Program::start(&["--max-reviews", "1", "--review-timeout", "1h"]);
     let slow: Vec<_> = (0..8).map(|_| busy(&program)).collect();
     assert_eq!(program.connect().review("/inject?timeout=60s", &skipped(0))["allowed"], true);
@@ -96,7 +96,7 @@ fn slow_bodies_keep_no_review_from_its_place() {
 }
 
 #[test]
-fn slow_bodies_of_great_length_keep_no_large_review_out() {
+fn slow_large_bodies_delay_no_large_review() {
     let program = Program::start(&["--review-timeout", "1h"]);
     let mut slow: Vec<_> = (0..8).map(|index| large(&program, index * (32 << 10))).collect();
     for length in [70 << 10, 1 << 20, 4 << 20] {
@@ -114,7 +114,7 @@ fn slow_bodies_of_great_length_keep_no_large_review_out() {
 }
 
 #[test]
-fn large_bodies_that_come_at_once_are_all_answered() {
+fn simultaneous_large_bodies_are_all_answered() {
     let program = Program::start(&["--review-timeout", "1h"]);
     let whole = &review(&skipped(5 << 20)).to_string();
     let clients: Vec<_> = (0..12).map(|_| program.connect()).collect();
@@ -132,7 +132,7 @@ fn large_bodies_that_come_at_once_are_all_answered() {
 }
 
 #[test]
-fn accepts_no_more_connections_than_allowed() {
+fn connections_are_limited() {
     let program = Program::start(&["--max-connections", "2", "--review-timeout", "1h"]);
     // A connection with half a body does not keep others waiting: the server may close it.
     let (mut first, mut second) = (busy(&program), busy(&program));
@@ -175,12 +175,12 @@ fn probes_are_answered_while_plain_ports_are_flooded() {
 }
 
 #[test]
-fn floods_of_one_address_keep_no_other_out() {
+fn flood_from_one_address_blocks_no_other() {
     floods(1);
 }
 
 #[test]
-fn floods_of_many_addresses_keep_no_other_out() {
+fn flood_from_many_addresses_blocks_no_other() {
     floods(50);
 }
 
@@ -214,7 +214,7 @@ fn floods(sources: u8) {
 }
 
 #[test]
-fn whoever_fills_every_place_with_idle_connections_keeps_nobody_out() {
+fn idle_connections_in_all_slots_block_no_client() {
     let program = Program::start(&["--max-connections", "1024"]);
     let skipped = json!({"uid": "u", "operation": "UPDATE", "object": {}});
     let mut first = program.connect();
@@ -234,7 +234,7 @@ fn whoever_fills_every_place_with_idle_connections_keeps_nobody_out() {
 }
 
 #[test]
-fn whoever_fills_every_place_without_a_handshake_keeps_nobody_out() {
+fn connections_without_handshake_block_no_client() {
     let program = Program::start(&["--max-connections", "8", "--handshake-timeout", "1h"]);
     let mut first = program.connect();
     assert_eq!(first.try_ready().unwrap(), 200);
@@ -246,7 +246,7 @@ fn whoever_fills_every_place_without_a_handshake_keeps_nobody_out() {
 }
 
 #[test]
-fn idle_connections_do_not_take_every_file_that_may_be_open() {
+fn idle_connections_cannot_exhaust_file_descriptors() {
     // Limits of service managers and container runtimes: the soft limit can be raised or not.
     for (soft, hard, slots) in [(256, 4096, 400), (512, 512, 512 - 288)] {
         let directory = TempDir::new().unwrap();
@@ -270,7 +270,7 @@ fn idle_connections_do_not_take_every_file_that_may_be_open() {
 }
 
 #[test]
-fn whoever_speaks_http2_loses_the_connection_and_nothing_else_happens() {
+fn http2_client_loses_only_its_connection() {
     let program = Program::start(&[]);
     let mut client = program.connect();
     // The HTTP/2 preface, settings, and streams that are opened and reset.
@@ -286,7 +286,7 @@ fn whoever_speaks_http2_loses_the_connection_and_nothing_else_happens() {
 }
 
 #[test]
-fn requests_that_are_sent_ahead_are_answered_in_their_order() {
+fn pipelined_requests_are_answered_in_order() {
     let program = Program::start(&[]);
     let mut client = program.connect();
     let requests: Vec<u8> = (0..200)
@@ -305,7 +305,7 @@ fn requests_that_are_sent_ahead_are_answered_in_their_order() {
 }
 
 #[test]
-fn a_head_of_any_size_is_bounded() {
+fn request_head_size_is_limited() {
     let program = Program::start(&[]);
     let many = "a: b\r\n".repeat(40 << 10);
     let long = format!("a: {}\r\n", "b".repeat(200 << 10));

@@ -14,7 +14,7 @@ use crate::client::{Answer, Client, plain, plain_get, plain_over, tcp, tcp_from}
 use crate::program::{Program, command, until};
 
 #[test]
-fn goes_on_when_nobody_reads_its_log() {
+fn reviews_are_answered_while_stderr_is_not_read() {
     let mut program = Program::start(&[]);
     program.stop_reading();
     let skipped = json!({"uid": "u", "operation": "UPDATE", "object": {}});
@@ -25,7 +25,7 @@ fn goes_on_when_nobody_reads_its_log() {
 }
 
 #[test]
-fn goes_on_when_its_log_is_full() {
+fn reviews_are_answered_while_the_log_is_full() {
     let directory = TempDir::new().unwrap();
     let ca = directory.path().join("ca.pem");
     let mut child = command()
@@ -85,7 +85,7 @@ fn lines_lost_to_a_full_disk_are_counted() {
 }
 
 #[test]
-fn holds_nothing_of_a_pod_and_no_text_of_any_length() {
+fn log_has_no_pod_content_and_no_long_text() {
     let program = Program::start(&[]);
     let container =
         json!({"name": "app", "image": "app", "env": [{"name": "A", "value": "hunter2"}]});
@@ -112,7 +112,7 @@ fn holds_nothing_of_a_pod_and_no_text_of_any_length() {
 }
 
 #[test]
-fn says_more_or_less_while_it_runs() {
+fn log_levels_change_at_run_time() {
     let program = Program::start(&["--log_output_level", "default:info,kube_client:error"]);
     let skipped = json!({"uid": "u", "operation": "UPDATE", "object": {}});
     let levels = || plain_get(program.admin, "/logging").body;
@@ -122,8 +122,8 @@ fn says_more_or_less_while_it_runs() {
 
     let answer = set_levels(program.admin, "default:debug");
     assert_eq!((answer.status, answer.body.as_str()), (200, "default:debug\n"));
-    assert_eq!(program.log("the log's levels are changed")["levels"], "default:warn");
-    assert_eq!(program.log("the log's levels have changed")["levels"], "default:debug");
+    assert_eq!(program.log("changing the log levels")["levels"], "default:warn");
+    assert_eq!(program.log("log levels changed")["levels"], "default:debug");
     assert_eq!(program.count("admission"), 0);
     program.connect().review("/inject", &skipped);
     program.log("admission");
@@ -134,15 +134,15 @@ fn says_more_or_less_while_it_runs() {
     assert_eq!(levels(), "default:debug\n");
 
     assert_eq!(set_levels(program.admin, "default:none").status, 200);
-    program.log("the log's levels are changed");
+    program.log("changing the log levels");
     program.connect().review("/inject", &skipped);
     assert_eq!(set_levels(program.admin, "default:info").status, 200);
-    program.log("the log's levels have changed");
+    program.log("log levels changed");
     assert_eq!(program.count("admission"), 1);
 }
 
 #[test]
-fn only_whoever_is_in_the_pod_changes_the_log() {
+fn log_levels_change_only_from_loopback() {
     let program = Program::start(&["--adminAddr", "0.0.0.0:0"]);
     // A loopback address other than that of `kubectl port-forward`, as a sidecar uses.
     for (method, path, status) in

@@ -11,13 +11,13 @@ mod flood;
 mod lifetime;
 mod limits;
 mod log;
-mod odd_pods;
 #[allow(dead_code, reason = "the stories of the cluster use the rest of it")]
 mod program;
 mod router;
 mod tls;
 #[cfg(feature = "opentelemetry")]
 mod traces;
+mod unusual_pods;
 
 use std::process::Command;
 

@@ -29,7 +29,7 @@ use tower::ServiceExt;
 use crate::client::review;
 
 #[tokio::test]
-async fn hands_over_the_environment_of_the_path() {
+async fn path_environment_reaches_the_injection() {
     let router = webhook(says_what_it_is_told, 1);
     let table = [
         ("/inject", "shop []"),
@@ -51,7 +51,7 @@ async fn hands_over_the_environment_of_the_path() {
 }
 
 #[tokio::test]
-async fn a_panic_costs_one_call() {
+async fn panic_fails_only_one_call() {
     let webhook = configured(panics_in_one_namespace, 1);
     let metrics = Arc::clone(&webhook.metrics);
     let router = router(webhook);
@@ -73,7 +73,7 @@ async fn a_panic_costs_one_call() {
 }
 
 #[tokio::test]
-async fn tells_of_a_failure() {
+async fn failure_is_answered_and_counted() {
     let router = webhook(fails, 1);
     let (status, response) = ask(&router, "/inject").await;
     assert_eq!(status, StatusCode::OK);
@@ -82,7 +82,7 @@ async fn tells_of_a_failure() {
 }
 
 #[tokio::test]
-async fn an_empty_patch_is_left_out_and_warnings_stay() {
+async fn empty_patch_is_omitted_and_warnings_stay() {
     let router = webhook(changes_nothing, 1);
     let (_, response) = ask(&router, "/inject").await;
     let expected = json!({"uid": "u", "allowed": true, "warnings": ["beware (beware)"]});
@@ -90,14 +90,14 @@ async fn an_empty_patch_is_left_out_and_warnings_stay() {
 }
 
 #[tokio::test]
-async fn a_call_waits_for_its_place_within_its_time() {
+async fn call_waits_for_a_slot_until_its_deadline() {
     let router = webhook(says_what_it_is_told, 0);
     let (status, _) = ask(&router, "/inject?timeout=100ms").await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
 }
 
 #[tokio::test]
-async fn without_a_configuration_a_call_fails() {
+async fn call_without_configuration_fails() {
     let router = router(unconfigured(says_what_it_is_told, 1));
     let (status, _) = ask(&router, "/inject").await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);

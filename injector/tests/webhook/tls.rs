@@ -18,7 +18,7 @@ use crate::client::{Client, trusting};
 use crate::program::{Program, command};
 
 #[test]
-fn negotiates_what_it_is_told_to() {
+fn configured_tls_version_and_ciphers_are_negotiated() {
     let old = "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256";
     let new = "TLS_AES_128_GCM_SHA256";
     let both = format!("{old},{new}");
@@ -61,7 +61,7 @@ fn negotiates_what_it_is_told_to() {
 }
 
 #[test]
-fn refuses_flags_that_leave_nothing_to_negotiate() {
+fn flags_without_usable_ciphers_are_rejected() {
     let table: [(&[&str], &str); 4] = [
         (&["--tls-min-version", "TLSV1_1"], "want TLSV1_2 or TLSV1_3"),
         (
@@ -80,14 +80,14 @@ fn refuses_flags_that_leave_nothing_to_negotiate() {
 }
 
 #[test]
-fn counts_who_does_not_trust_it() {
+fn clients_without_trust_are_counted() {
     let (one, other) = (Program::start(&[]), Program::start(&[]));
     assert!(Client::connect(one.https, &other.endpoint().1).is_err());
     one.metric_becomes(&failures("distrusted"), 1.0);
 }
 
 #[test]
-fn serves_clients_with_the_right_certificate_alone() {
+fn only_clients_with_a_valid_certificate_are_served() {
     let directory = TempDir::new().unwrap();
     let (ours, foreign) = (Authority::new(), Authority::new());
     let path = ours.write_to(directory.path());
@@ -109,7 +109,7 @@ fn serves_clients_with_the_right_certificate_alone() {
 }
 
 #[test]
-fn resumes_no_session_of_a_client_that_had_to_show_a_certificate() {
+fn authenticated_sessions_are_not_resumed() {
     let directory = TempDir::new().unwrap();
     let ours = Authority::new();
     let path = ours.write_to(directory.path());
@@ -134,7 +134,7 @@ fn resumes_no_session_of_a_client_that_had_to_show_a_certificate() {
 }
 
 #[test]
-fn follows_the_file_of_client_cas() {
+fn client_ca_file_is_watched() {
     let directory = TempDir::new().unwrap();
     let (old, new) = (Authority::new(), Authority::new());
     let path = old.write_to(directory.path());
@@ -148,14 +148,14 @@ fn follows_the_file_of_client_cas() {
     fs::write(&path, "").unwrap();
     let warning = format!(
         "--client-ca-file {path}: no CA certificates in PEM: no certificate in it; \
-         the last good CAs of clients stay"
+         the last valid client CAs stay"
     );
     program.log(&warning);
     assert_eq!(status(&program, &TLS13, Some(old.issue("apiserver", &[]))), Some(200));
 
     // The change is atomic, because a rename is.
     new.write_to(directory.path());
-    program.log("the CAs of clients are replaced");
+    program.log("client CAs are replaced");
     assert_eq!(status(&program, &TLS13, Some(new.issue("apiserver", &[]))), Some(200));
     assert_eq!(status(&program, &TLS13, Some(old.issue("apiserver", &[]))), None);
     // A client that had connected before gets one more answer.
@@ -164,7 +164,7 @@ fn follows_the_file_of_client_cas() {
 }
 
 #[test]
-fn does_not_start_with_a_file_that_lets_nobody_in() {
+fn client_ca_file_without_valid_ca_ends_the_program() {
     let directory = TempDir::new().unwrap();
     let empty = directory.path().join("empty.pem");
     fs::write(&empty, "").unwrap();

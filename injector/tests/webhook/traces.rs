@@ -21,7 +21,7 @@ use crate::client::{Client, JSON, review};
 use crate::program::{PATIENCE, Program, command};
 
 #[test]
-fn an_admission_is_a_span_in_the_trace_of_its_caller() {
+fn admission_is_a_span_in_the_callers_trace() {
     let collector = Collector::start();
     let program = start(&[
         ("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.address),
@@ -60,7 +60,7 @@ fn an_admission_is_a_span_in_the_trace_of_its_caller() {
 }
 
 #[test]
-fn a_call_that_is_denied_or_refused_is_an_error_with_its_reason() {
+fn denied_or_failed_call_is_an_error_span_with_reason() {
     let collector = Collector::start();
     let program = start(&[
         ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", &format!("{}/own/path", collector.address)),
@@ -89,7 +89,7 @@ fn a_call_that_is_denied_or_refused_is_an_error_with_its_reason() {
 }
 
 #[test]
-fn a_sampler_that_is_off_sends_nothing_and_so_does_a_disabled_sdk() {
+fn sampler_off_or_disabled_sdk_sends_nothing() {
     for (name, value) in [("OTEL_TRACES_SAMPLER", "always_off"), ("OTEL_SDK_DISABLED", "true")] {
         let collector = Collector::start();
         let mut program =
@@ -102,7 +102,7 @@ fn a_sampler_that_is_off_sends_nothing_and_so_does_a_disabled_sdk() {
 }
 
 #[test]
-fn a_collector_that_never_answers_delays_no_admission_and_not_the_end() {
+fn silent_collector_delays_no_admission_and_no_exit() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", silent.local_addr().unwrap());
     let mut program = start(&[
@@ -124,7 +124,7 @@ fn a_collector_that_never_answers_delays_no_admission_and_not_the_end() {
 }
 
 #[test]
-fn spans_that_a_collector_does_not_take_are_counted() {
+fn spans_rejected_by_the_collector_are_counted() {
     let closed = free_port().unwrap();
     let program = start(&[
         ("OTEL_EXPORTER_OTLP_ENDPOINT", &format!("http://127.0.0.1:{closed}")),
@@ -136,7 +136,7 @@ fn spans_that_a_collector_does_not_take_are_counted() {
 }
 
 #[test]
-fn an_endpoint_that_is_none_is_refused_without_its_password() {
+fn invalid_endpoint_is_rejected_without_its_password() {
     let output = command()
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", "ht tp://user:hidden@host")
         .args(["--httpsAddr", "127.0.0.1:0", "--adminAddr", "127.0.0.1:0"])

@@ -8,13 +8,13 @@
 
 mod connections;
 mod launch;
-#[path = "../../../tests/src/left_out.rs"]
-#[allow(dead_code, unreachable_pub, unused_imports, reason = "the end-to-end tests use the rest")]
-mod left_out;
 #[path = "../../../tests/src/netns.rs"]
 #[allow(dead_code, unreachable_pub, unused_imports, reason = "the end-to-end tests use the rest")]
 mod netns;
 mod programs;
+#[path = "../../../tests/src/skipped_tests.rs"]
+#[allow(dead_code, unreachable_pub, unused_imports, reason = "the end-to-end tests use the rest")]
+mod skipped_tests;
 #[path = "../../../tests/src/user_namespace.rs"]
 #[allow(dead_code, unreachable_pub, unused_imports, reason = "the end-to-end tests use the rest")]
 mod user_namespace;

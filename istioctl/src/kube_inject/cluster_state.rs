@@ -116,8 +116,9 @@ async fn all_proxy_configs(
         };
         known.extend(usable);
         for (name, problem) in refused {
-            streams
-                .say(&format!("warning: ProxyConfig {namespace}/{name} cannot be used: {problem}"));
+            streams.say(&format!(
+                "warning: ProxyConfig {namespace}/{name} is invalid and ignored: {problem}"
+            ));
         }
     }
     Ok(known.into_iter().collect())
@@ -144,5 +145,5 @@ fn tell(error: &ClusterError, what: &str, without: &str, streams: &mut Streams<'
     streams.say(&format!("warning: {what}: {error}; {without}"));
 }
 
-const USUAL_USER: &str = "its proxies run as user and group 1337, whatever it allows";
-const WITHOUT_RESOURCES: &str = "they do not count";
+const USUAL_USER: &str = "its proxies run as user and group 1337, regardless of its range";
+const WITHOUT_RESOURCES: &str = "they are ignored";

@@ -28,8 +28,8 @@ pub(super) struct DocumentFlags {
     /// The `mesh` document of Istio's ConfigMap `istio`; the cluster's or built in by default
     #[arg(long = "meshConfigFile", value_name = "FILE")]
     mesh_config: Option<PathBuf>,
-    /// An IstioOperator document: its spec.values and spec.meshConfig stand for the files that are
-    /// not named
+    /// An IstioOperator document: its spec.values and spec.meshConfig replace the files that are not
+    /// named
     #[arg(long = "operatorFileName", value_name = "FILE")]
     operator: Option<PathBuf>,
     /// The cluster's ConfigMap of `config` and `values` [default: istio-sidecar-injector, with the
@@ -47,7 +47,7 @@ pub(super) struct DocumentFlags {
         value_parser = NonEmptyStringValueParser::new()
     )]
     mesh_config_map: Option<String>,
-    /// Of Istio's, which names it in messages alone.
+    /// Istio's flag; only messages use the value.
     #[arg(long = "webhookConfig", hide = true)]
     _webhook: Option<String>,
 }
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn only_istios_names_get_the_revision() {
+    fn only_default_names_get_the_revision_suffix() {
         let names = |flags: &str, revision| {
             let args = std::iter::once("kube-inject").chain(flags.split_whitespace());
             let documents = Command::parse_from(args).documents;

@@ -37,20 +37,20 @@ use workloads::{Injected, in_order, namespaces};
 /// quoting, anchors and unknown fields stay as they are, and so do documents of other kinds. YAML
 /// stays YAML, JSON stays JSON. Injecting twice gives the same as injecting once.
 ///
-/// Known are Deployment, DaemonSet, ReplicaSet, StatefulSet (apps/v1), Job, CronJob (batch/v1), Pod,
+/// Supported kinds are Deployment, DaemonSet, ReplicaSet, StatefulSet (apps/v1), Job, CronJob (batch/v1), Pod,
 /// ReplicationController, List (v1) and DeploymentConfig (apps.openshift.io/v1 and v1); of old API
 /// versions, Deployment, DaemonSet, ReplicaSet (extensions/v1beta1) and CronJob (batch/v1beta1).
 ///
-/// A summary on standard error counts what was injected, what was skipped and why, and what was left
-/// alone because of its kind.
+/// A summary on standard error counts the objects that were injected, skipped with the reason, or
+/// skipped because of their kind.
 ///
-/// No cluster is asked unless one is named: by --kubeconfig, --context, --injectConfigMapName or
-/// --meshConfigMapName. Then pods come out as that cluster's injector would have them: by its
-/// ConfigMaps, its nodes and its ProxyConfig resources. Files stand for its documents one by one;
-/// beside --injectConfigFile, policy, selectors and ProxyConfig resources do not count, as without
-/// a cluster.
+/// The command uses a cluster only with --kubeconfig, --context, --injectConfigMapName or
+/// --meshConfigMapName. Then it injects like that cluster's injector: with its ConfigMaps, its nodes
+/// and its ProxyConfig resources. Each named file replaces one of its documents; with
+/// --injectConfigFile, the policy, the selectors and ProxyConfig resources are ignored, as without a
+/// cluster.
 ///
-/// Nothing is written when any workload of the file cannot be injected.
+/// The command writes nothing if any workload of the file cannot be injected.
 #[expect(clippy::doc_markdown, reason = "it is shown as help, where backticks only disturb")]
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -58,7 +58,7 @@ pub(super) struct KubeInject {
     /// The file to inject; `-` is standard input
     #[arg(short, long, value_name = "FILE")]
     filename: PathBuf,
-    /// Where to write; standard output by default
+    /// Output file; standard output by default
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -66,8 +66,8 @@ pub(super) struct KubeInject {
     /// The control plane's revision; with a cluster, by default the one with the tag `default`
     #[arg(short, long, default_value = "", hide_default_value = true)]
     revision: String,
-    /// Whether the proxy becomes a native sidecar where a pod does not say; `auto` is what the cluster's
-    /// nodes allow, and `true` without a cluster
+    /// Makes the proxy a native sidecar, unless the pod decides; `auto` depends on the cluster's nodes,
+    /// and is `true` without a cluster
     #[arg(
         long = "enable-native-sidecars",
         env = "ENABLE_NATIVE_SIDECARS",
@@ -75,7 +75,7 @@ pub(super) struct KubeInject {
         default_value = "auto"
     )]
     native_sidecars: NativeSidecars,
-    /// The compliance policy that is handed to the proxy
+    /// The compliance policy passed to the proxy
     #[arg(
         long = "compliance-policy",
         env = "COMPLIANCE_POLICY",
@@ -84,12 +84,12 @@ pub(super) struct KubeInject {
         hide_default_value = true
     )]
     compliance_policy: String,
-    /// The platform; `openshift` leaves the users of a pod to it
+    /// The platform; with `openshift`, the platform sets the users of a pod
     #[arg(long, env = "PLATFORM", default_value = "", hide_default_value = true)]
     platform: String,
-    /// Fail where an object is left alone although it looks like a workload: one of an unknown kind
-    /// that holds a pod template, a kind in the wrong case, a workload without apiVersion, and a
-    /// document that is no object
+    /// Fail if an object is skipped although it looks like a workload: an unknown kind with a pod
+    /// template, a kind in the wrong letter case, a workload without apiVersion, or a document that is
+    /// not an object
     #[arg(long)]
     strict: bool,
 }
@@ -258,7 +258,7 @@ fn keep_templates_alone(settings: &mut Settings, config: Option<&Text>) {
     settings.notices.extend(without_effect.into_iter().map(|key| Notice {
         origin: config.source.clone(),
         path: key.to_owned(),
-        problem: "counts for the webhook alone".to_owned(),
+        problem: "is used only by the webhook".to_owned(),
     }));
 }
 
@@ -275,13 +275,12 @@ fn unread(error: &ReadError, webhook: &Webhook) -> anyhow::Error {
     anyhow!("{}{by_tag}{WHERE_ELSE}", with_causes(error))
 }
 
-const NO_CLUSTER: &str = "hint: KUBECONFIG is set, but the configuration of its cluster counts \
-only with --context or --kubeconfig";
+const NO_CLUSTER: &str = "hint: KUBECONFIG is set, but the configuration of its cluster is used only with --context or --kubeconfig";
 /// File name that means standard input or output.
 const STANDARD: &str = "-";
 const WHERE_ELSE: &str = "\n  hint: --istioNamespace names the control plane's namespace, \
 --revision its revision, --injectConfigMapName and --meshConfigMapName its ConfigMaps; with \
---injectConfigFile, --valuesFile and --meshConfigFile files stand for them";
+--injectConfigFile, --valuesFile and --meshConfigFile files replace them";
 
 const EXAMPLES: &str = "\
 Examples:

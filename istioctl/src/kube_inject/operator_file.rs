@@ -24,7 +24,7 @@ pub(super) fn complete(path: &Path, given: Texts) -> anyhow::Result<Texts> {
 fn read(origin: &str, text: &str) -> Result<Texts, String> {
     let document = yaml::parse(text).map_err(|error| error.to_string())?;
     if !document.is_object() {
-        return Err("line 1: it is no document of kind IstioOperator".to_owned());
+        return Err("line 1: it is not a document of kind IstioOperator".to_owned());
     }
     for (key, wanted) in [("kind", KIND), ("apiVersion", API_VERSION)] {
         if document[key] != wanted {
@@ -102,7 +102,7 @@ spec:
 ";
 
     #[test]
-    fn values_and_mesh_configuration_are_found_with_their_lines() {
+    fn operator_values_and_mesh_config_keep_their_lines() {
         let Texts { inject_config, values, mesh_config } = read("FILE", FILE).unwrap();
         assert_eq!(inject_config, None);
         let text = |source: &str, text: &str| {
@@ -116,7 +116,7 @@ spec:
     }
 
     #[test]
-    fn what_is_not_there_is_left_to_others() {
+    fn absent_operator_sections_are_not_used() {
         let empty = "kind: IstioOperator\napiVersion: install.istio.io/v1alpha1\n";
         assert_eq!(read("FILE", empty), Ok(Texts::default()));
         let null = format!("{empty}spec: {{values: null}}\n");
@@ -124,7 +124,7 @@ spec:
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line() {
+    fn operator_errors_have_line_numbers() {
         for (text, expected) in [
             (
                 FILE.replace("kind: IstioOperator", "kind: Deployment"),
@@ -135,7 +135,7 @@ spec:
                 "line 3: apiVersion is \"install.istio.io/v2\", not install.istio.io/v1alpha1",
             ),
             ("spec: {}".to_owned(), "kind is null, not IstioOperator"),
-            (String::new(), "line 1: it is no document of kind IstioOperator"),
+            (String::new(), "line 1: it is not a document of kind IstioOperator"),
             (
                 FILE.replace("global: {tag: 1.10.0}", "- a"),
                 "line 16: spec.values: [\"a\"] is not a mapping",

@@ -36,7 +36,7 @@ impl fmt::Display for Tally {
             "" => ("without a kind", *count),
             kind => (kind, *count),
         });
-        write_counts(f, "left alone because of their kind", alone.collect())
+        write_counts(f, "skipped because of their kind", alone.collect())
     }
 }
 
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn counts_are_shown_with_the_most_frequent_first() {
         let mut tally = Tally::default();
-        assert_eq!(tally.to_string(), "0 injected, 0 skipped, 0 left alone because of their kind");
+        assert_eq!(tally.to_string(), "0 injected, 0 skipped, 0 skipped because of their kind");
         let kinds = (0..10).map(|n| (format!("Kind{n}"), n));
         tally.add(Tally {
             injected: 2,
@@ -77,8 +77,7 @@ mod tests {
         tally.add(Tally { skipped, ..Tally::default() });
         assert_eq!(
             tally.to_string(),
-            "2 injected, 5 skipped (3 inject_label, 2 host_network), 48 left alone because of their \
-             kind (9 Kind9, 8 Kind8, 7 Kind7, 6 Kind6, 5 Kind5, 4 Kind4, 3 Kind3, 3 without a kind, \
+            "2 injected, 5 skipped (3 inject_label, 2 host_network), 48 skipped because of their kind (9 Kind9, 8 Kind8, 7 Kind7, 6 Kind6, 5 Kind5, 4 Kind4, 3 Kind3, 3 without a kind, \
              3 others)"
         );
     }

@@ -34,7 +34,7 @@ impl Webhook {
             return Ok(Self { revision: revision.to_owned(), ..Self::default() });
         };
         for error in wrong {
-            streams.say(&format!("warning: {error}; it is left out"));
+            streams.say(&format!("warning: {error}; it is ignored"));
         }
         Self::among(&configurations, control_plane, revision)
     }
@@ -73,8 +73,7 @@ fn is_of(control_plane: &str, configuration: &HookConfiguration) -> bool {
 const DEFAULT: &str = "default";
 
 const WHAT: &str = "mutatingwebhookconfigurations";
-const WITHOUT: &str = "which revision has the tag default, and what the webhook's path says of the \
-                       proxy's environment, is not known and does not count";
+const WITHOUT: &str = "the revision with the tag default and the proxy environment in the webhook's path are unknown and ignored";
 
 #[cfg(test)]
 mod tests {
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_revision_is_the_one_with_the_tag() {
+    fn default_revision_is_the_one_with_the_tag() {
         let plain = configuration("istio-sidecar-injector", ["default", "x"], "n", "/inject");
         let path = "/inject/cluster/c1/net/n1";
         let canary = configuration("istio-sidecar-injector-canary", ["canary", "x"], "n", path);
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_the_injector_would_refuse_is_named() {
+    fn invalid_webhook_path_is_named() {
         let wrong = configuration("hooks", ["default", "x"], "n", "/inject/cluster/%ff");
         let error = Webhook::among(&[wrong], "n", "").unwrap_err();
         let expected = "MutatingWebhookConfiguration hooks: path \"/inject/cluster/%ff\"";

@@ -196,7 +196,7 @@ fn warning_lines(title: &Title<'_>, reasons: &[Reason]) -> Vec<String> {
 fn comments_lost(title: &Title<'_>, lines: &[String]) -> String {
     let lines = lines.join(", ");
     let message = format!(
-        "the comments of line {lines} are in a container that goes to another list, and are left out"
+        "the comments of line {lines} are lost, because their container moves to another list"
     );
     let reason = Reason::new("comments_lost", message)
         .with_hint("write the container under spec.initContainers, or the comments above it");

@@ -42,7 +42,7 @@ impl Case {
         Ok(count)
     }
 
-    /// What `istioctl kube-inject` makes of a file, by a path from the case's folder.
+    /// Result of `istioctl kube-inject` for a file, by a path from the case's folder.
     pub(crate) fn kube_inject(&self, overlays: Overlays, file: &Path) -> Output {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("inject_config.yaml");
@@ -64,7 +64,7 @@ impl Case {
             .unwrap()
     }
 
-    /// Whether Istio's command has an outcome for the case's file.
+    /// True if Istio's command has a result for the case's file.
     pub(crate) fn has_an_expected_file(&self) -> bool {
         self.options.modes.iter().any(|mode| mode == "kube-inject")
             && self.options.expected_error.is_empty()

@@ -10,9 +10,9 @@
 #[path = "../../../injector/tests/istio_cases/case.rs"]
 #[allow(dead_code, reason = "the tests of the library use the rest of it")]
 mod case;
+#[path = "../../../injector/tests/istio_cases/comparison.rs"]
+mod comparison;
 mod files;
-#[path = "../../../injector/tests/istio_cases/normal.rs"]
-mod normal;
 
 use std::fs;
 use std::path::Path;
@@ -20,17 +20,17 @@ use std::path::Path;
 use case::{CHANGED, Overlays, check, runs};
 
 #[test]
-fn files_give_istios_workloads() {
+fn files_produce_istios_workloads() {
     check(|case| case.run_file(Overlays::BuiltIn));
 }
 
 #[test]
-fn files_give_istios_workloads_with_its_templates() {
+fn files_with_istios_templates_produce_istios_workloads() {
     check(|case| case.run_file(Overlays::Templates));
 }
 
 #[test]
-fn istios_files_and_ours_stay_as_they_are() {
+fn reinjection_of_istios_and_our_files_changes_nothing() {
     let mut failures = Vec::new();
     for (case, overlays) in runs().into_iter().filter(|(case, _)| case.has_an_expected_file()) {
         let folder = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ use crate::shop::Shop;
 impl Shop<'_> {
     /// `istioctl` as a user runs it; its exit code, output and messages.
     pub(crate) fn istioctl(&self, args: &[&str]) -> (Option<i32>, String, String) {
-        self.istioctl_of(&self.stage.namespace, args)
+        self.istioctl_of(&self.fixture.namespace, args)
     }
 
     /// As [`Self::istioctl`], with another control plane's namespace.
@@ -31,7 +31,7 @@ impl Shop<'_> {
     /// `istioctl kube-inject` for a text.
     pub(crate) fn kube_inject(&self, args: &[&str], input: &str) -> (Option<i32>, String, String) {
         let kubeconfig = self.server.admin_kubeconfig();
-        let flags = ["-c", kubeconfig.to_str().unwrap(), "-i", &self.stage.namespace];
+        let flags = ["-c", kubeconfig.to_str().unwrap(), "-i", &self.fixture.namespace];
         istioctl(&[&flags, &["kube-inject", "-f", "-"][..], args].concat(), input)
     }
 

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use crate::shop::{Shop, of_deployment};
 
-pub(crate) fn lists_what_needs_a_restart(server: &ApiServers) {
+pub(crate) fn lists_pods_to_restart(server: &ApiServers) {
     let mut shop = Shop::open(server, "list");
-    let injector = shop.stage.start(&["--enable-native-sidecars", "true"]);
+    let injector = shop.fixture.start(&["--enable-native-sidecars", "true"]);
     shop.namespace("quiet", &json!({}));
     shop.namespace("shop", &json!({}));
     shop.pod("shop", "early", &of_deployment("web"));
@@ -53,9 +53,9 @@ pub(crate) fn lists_what_needs_a_restart(server: &ApiServers) {
     assert_eq!(listed["injectors"][0]["image"], "registry.example/proxyv2:9.9.9");
 }
 
-pub(crate) fn says_why(server: &ApiServers) {
+pub(crate) fn explains_a_pod(server: &ApiServers) {
     let mut shop = Shop::open(server, "why");
-    let injector = shop.stage.start(&["--enable-native-sidecars", "true"]);
+    let injector = shop.fixture.start(&["--enable-native-sidecars", "true"]);
     shop.namespace("why", &json!({}));
     shop.pod("why", "early", &json!({}));
     shop.namespace("why", &json!({"istio-injection": "enabled"}));
@@ -68,7 +68,7 @@ pub(crate) fn says_why(server: &ApiServers) {
             "spec": {"hostNetwork": true, "containers": [{"name": "app", "image": "app"}]},
         }},
     });
-    shop.stage.apply(&deployment);
+    shop.fixture.apply(&deployment);
     let mut told = String::new();
     for args in [
         &["early", "-n", "why"][..],
@@ -102,9 +102,9 @@ pub(crate) fn says_why(server: &ApiServers) {
 }
 
 /// Checks every combination of the labels in Istio's selectors.
-pub(crate) fn says_what_the_api_server_does(server: &ApiServers) {
+pub(crate) fn matches_the_api_server(server: &ApiServers) {
     let shop = Shop::open(server, "grid");
-    let injector = shop.stage.start(&["--enable-native-sidecars", "true"]);
+    let injector = shop.fixture.start(&["--enable-native-sidecars", "true"]);
     shop.hook(&injector);
     shop.hook_canary(&injector);
     let namespaces = [

@@ -16,17 +16,17 @@ use crate::program::{Program, until};
 use crate::shop::{Shop, of_deployment};
 
 /// Checks pods that depend on every part of the cluster's state.
-pub(crate) fn gives_what_the_webhook_gives(server: &ApiServers) {
+pub(crate) fn equals_the_webhook(server: &ApiServers) {
     let shop = Shop::open(server, "same");
     configure(&shop, "istio-sidecar-injector", CONFIG, "{}");
     let mesh = format!(
         "{{rootNamespace: {}, defaultConfig: {{proxyAdminPort: 15009}}}}",
-        shop.stage.namespace
+        shop.fixture.namespace
     );
     config_map(&shop, "istio", &json!({"mesh": mesh}));
-    shop.stage.apply(&definition());
+    shop.fixture.apply(&definition());
     shop.namespace(SHOP, &json!({}));
-    shop.stage.apply(&json!({
+    shop.fixture.apply(&json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SHOP, "annotations": {
             "openshift.io/sa.scc.uid-range": "1000650000/10000",
         }},
@@ -37,22 +37,24 @@ pub(crate) fn gives_what_the_webhook_gives(server: &ApiServers) {
         "environmentVariables": {"B": "pod"}, "selector": {"matchLabels": {"app": "web"}},
     });
     until("the resource is served", || {
-        shop.stage.try_apply(&resource(&shop.stage.namespace, "everywhere", &everywhere)).is_ok()
+        shop.fixture
+            .try_apply(&resource(&shop.fixture.namespace, "everywhere", &everywhere))
+            .is_ok()
     });
-    shop.stage.apply(&resource(SHOP, "in-shop", &in_shop));
-    shop.stage.apply(&resource(SHOP, "selecting", &selecting));
-    shop.stage.apply(&resource(SHOP, "wrong", &json!({"concurrency": "many"})));
+    shop.fixture.apply(&resource(SHOP, "in-shop", &in_shop));
+    shop.fixture.apply(&resource(SHOP, "selecting", &selecting));
+    shop.fixture.apply(&resource(SHOP, "wrong", &json!({"concurrency": "many"})));
     for (name, version) in [("old", "v1.32.9"), ("new", "v1.33.0")] {
-        shop.stage.apply(&node(name));
-        shop.stage.apply_status(&with_version(name, version));
+        shop.fixture.apply(&node(name));
+        shop.fixture.apply_status(&with_version(name, version));
     }
     for (group, resource) in
         [("", "configmaps"), ("", "nodes"), ("", "namespaces"), (GROUP, "proxyconfigs")]
     {
-        shop.stage.allow(group, resource, &["get", "list", "watch"]);
+        shop.fixture.allow(group, resource, &["get", "list", "watch"]);
     }
     let openshift = ["--platform", "openshift"];
-    let injector = shop.stage.start_by_config_maps(&openshift);
+    let injector = shop.fixture.start_by_config_maps(&openshift);
     until("it is ready", || plain_get(injector.admin, "/healthz/ready").status == 200);
     for resource in ["nodes", "namespaces", RESOURCE] {
         let state = format!("sidecar_injector_watch{{resource=\"{resource}\",state=\"current\"}}");
@@ -84,8 +86,7 @@ pub(crate) fn gives_what_the_webhook_gives(server: &ApiServers) {
         assert_eq!(code, Some(0), "{name}: {messages}");
         let given = yaml::parse(&output).unwrap();
         assert_eq!(given, expected, "{name}");
-        let wrong =
-            "warning: ProxyConfig shop-of-the-same/wrong cannot be used: spec.concurrency: ";
+        let wrong = "warning: ProxyConfig shop-of-the-same/wrong is invalid and ignored: spec.concurrency: ";
         assert!(messages.starts_with(wrong), "{messages}");
         assert_eq!(skipped, ["of the selector", "of the node's network"].contains(&name), "{name}");
         assert_eq!(skipped, messages.contains("===> Skipping injection because Pod"), "{name}");
@@ -135,13 +136,13 @@ pub(crate) fn gives_what_the_webhook_gives(server: &ApiServers) {
     injector::kubernetes::merge::merge(&mut pod, of_selector).unwrap();
     let (code, output, messages) = shop.kube_inject(&flags, &pod.to_string());
     assert_eq!(code, Some(0), "{messages}");
-    assert!(messages.contains("neverInjectSelector: counts for the webhook alone"), "{messages}");
+    assert!(messages.contains("neverInjectSelector: is used only by the webhook"), "{messages}");
     assert!(output.contains("15009") && !output.contains("from-template"), "{output}");
 
     for name in ["old", "new"] {
-        shop.stage.delete(&node(name));
+        shop.fixture.delete(&node(name));
     }
-    shop.stage.delete(&definition());
+    shop.fixture.delete(&definition());
 }
 
 /// Documents by revision, by name, from files, and absent ones.
@@ -165,7 +166,7 @@ pub(crate) fn finds_the_configuration(server: &ApiServers) {
     let found = |flags: &[&str]| {
         let native = ["--enable-native-sidecars", "true"];
         let (code, output, messages) = shop.kube_inject(&[&native, flags].concat(), &manifest);
-        let summary = "standard input: 1 injected, 0 skipped, 0 left alone because of their kind\n";
+        let summary = "standard input: 1 injected, 0 skipped, 0 skipped because of their kind\n";
         assert_eq!((code, messages.as_str()), (Some(0), summary), "{flags:?}");
         let pod = yaml::parse(&output).unwrap();
         let proxy = &pod["spec"]["initContainers"][1];
@@ -187,7 +188,7 @@ pub(crate) fn finds_the_configuration(server: &ApiServers) {
     assert_eq!(found(&both), is("file", "default", ""));
 
     let hooks = tagged(&shop);
-    shop.stage.apply(&hooks);
+    shop.fixture.apply(&hooks);
     assert_eq!(found(&[]), is("canary", "canary", "n1"));
     assert_eq!(found(&["-r", "default"]), is("default", "default", ""));
 
@@ -205,18 +206,18 @@ pub(crate) fn finds_the_configuration(server: &ApiServers) {
         let messages = Shop::shown(&messages, kubeconfig.to_str().unwrap());
         writeln!(told, "$ kube-inject {}\n{messages}", flags.join(" ")).unwrap();
     }
-    shop.stage.delete(&hooks);
+    shop.fixture.delete(&hooks);
     insta::assert_snapshot!("configuration_not_found", told);
 }
 
-pub(crate) fn without_rights_warns_and_goes_on(server: &ApiServers) {
+pub(crate) fn without_permission_warns_and_continues(server: &ApiServers) {
     let shop = Shop::open(server, "rights");
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("kubeconfig");
-    fs::write(&file, shop.stage.kubeconfig().unwrap().to_string()).unwrap();
+    fs::write(&file, shop.fixture.kubeconfig().unwrap().to_string()).unwrap();
     let kubeconfig = file.to_str().unwrap();
     let run = |flags: &[&str]| {
-        let own = ["kube-inject", "-f", "-", "-c", kubeconfig, "-i", &shop.stage.namespace];
+        let own = ["kube-inject", "-f", "-", "-c", kubeconfig, "-i", &shop.fixture.namespace];
         let (code, output, messages) = istioctl(&[&own, flags].concat(), &pod().to_string());
         (code, output, Shop::shown(&messages, kubeconfig))
     };
@@ -224,7 +225,7 @@ pub(crate) fn without_rights_warns_and_goes_on(server: &ApiServers) {
     assert_eq!((code, output.as_str()), (Some(1), ""));
     insta::assert_snapshot!("no_rights", messages);
 
-    shop.stage.allow("", "configmaps", &["get"]);
+    shop.fixture.allow("", "configmaps", &["get"]);
     let (code, output, messages) = run(&["--platform", "openshift", "-n", "shop-without-rights"]);
     assert_eq!(code, Some(0), "{messages}");
     insta::assert_snapshot!("no_rights_but_for_config_maps", messages);
@@ -258,7 +259,7 @@ fn tagged(shop: &Shop<'_>) -> Value {
                 "operations": ["CREATE"], "resources": ["pods"],
             }],
             "clientConfig": {"service": {
-                "name": "istiod", "namespace": shop.stage.namespace,
+                "name": "istiod", "namespace": shop.fixture.namespace,
                 "path": "/inject/cluster/c1/net/n1",
             }},
         }],
@@ -270,9 +271,9 @@ fn configure(shop: &Shop<'_>, name: &str, config: &str, values: &str) {
 }
 
 fn config_map(shop: &Shop<'_>, name: &str, data: &Value) {
-    shop.stage.apply(&json!({
+    shop.fixture.apply(&json!({
         "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": shop.stage.namespace},
+        "metadata": {"name": name, "namespace": shop.fixture.namespace},
         "data": data,
     }));
 }
@@ -297,7 +298,7 @@ const SHOP: &str = "shop-of-the-same";
 const INJECT: &str = "sidecar.istio.io/inject";
 const PROXY_CONFIG: &str = "proxy.istio.io/config";
 
-pub(crate) fn without_files_a_pod_comes_out_as_by_the_webhook(_: &ApiServers) {
+pub(crate) fn kube_inject_without_files_equals_the_webhook(_: &ApiServers) {
     let program = Program::start(&["--enable-native-sidecars", "true"]);
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "shop"},

@@ -1,4 +1,4 @@
-//! What `istioctl` reports on the pods of a real API server.
+//! Reports of `istioctl` on the pods of a real API server.
 
 #![allow(clippy::unwrap_used, reason = "what a test's own helpers unwrap fails that test")]
 
@@ -8,6 +8,9 @@ mod certificate;
 #[allow(dead_code, reason = "the tests of the server use all of it")]
 mod client;
 mod command;
+#[path = "../../../injector/tests/cluster/fixture.rs"]
+#[allow(dead_code, reason = "the stories of the cluster use all of it")]
+mod fixture;
 mod istioctl;
 mod kube_inject;
 #[path = "../../../injector/tests/cluster/objects.rs"]
@@ -18,9 +21,6 @@ mod program;
 #[path = "../../../injector/tests/reports/shop.rs"]
 #[allow(dead_code, reason = "the tests of Events use all of it")]
 mod shop;
-#[path = "../../../injector/tests/cluster/stage.rs"]
-#[allow(dead_code, reason = "the stories of the cluster use all of it")]
-mod stage;
 
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
@@ -46,18 +46,18 @@ fn main() -> Result<ExitCode> {
     arguments.test_threads = Some(1);
     let server = Arc::new(ApiServers::start(&programs, 1)?);
     let stories: [(&str, Story); 7] = [
-        ("istioctl_lists_what_needs_a_restart", istioctl::lists_what_needs_a_restart),
-        ("istioctl_says_why", istioctl::says_why),
-        ("istioctl_says_what_the_api_server_does", istioctl::says_what_the_api_server_does),
-        ("kube_inject_gives_what_the_webhook_gives", kube_inject::gives_what_the_webhook_gives),
+        ("check_inject_lists_pods_to_restart", istioctl::lists_pods_to_restart),
+        ("check_inject_explains_a_pod", istioctl::explains_a_pod),
+        ("check_inject_matches_the_api_server", istioctl::matches_the_api_server),
+        ("kube_inject_equals_the_webhook", kube_inject::equals_the_webhook),
         ("kube_inject_finds_the_configuration", kube_inject::finds_the_configuration),
         (
-            "kube_inject_without_rights_warns_and_goes_on",
-            kube_inject::without_rights_warns_and_goes_on,
+            "kube_inject_without_permission_warns_and_continues",
+            kube_inject::without_permission_warns_and_continues,
         ),
         (
-            "without_files_a_pod_comes_out_as_by_the_webhook",
-            kube_inject::without_files_a_pod_comes_out_as_by_the_webhook,
+            "kube_inject_without_files_equals_the_webhook",
+            kube_inject::kube_inject_without_files_equals_the_webhook,
         ),
     ];
     let trials = stories.into_iter().map(|(name, story)| {

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_document_means_istios_defaults() {
+    fn empty_document_means_istios_defaults() {
         let mesh = MeshConfig::parse("").unwrap();
         assert_eq!((mesh.proxy_listen_port, mesh.proxy_inbound_listen_port), (15001, 15006));
         assert_eq!(mesh.trust_domain, "cluster.local");
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_keys_are_told() {
+    fn unknown_keys_get_a_warning() {
         let mesh = MeshConfig::parse(
             "root_namespace: mesh\nenablePrometheusMerg: false\n\
              defaultConfig: {proxyMetadta: {A: b}, status_port: 15021}\n",
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_gos_readers_take_is_taken() {
+    fn forms_that_go_decodes_are_accepted() {
         let mesh = MeshConfig::parse(
             "proxyListenPort: \"15101\"\ntrustDomain: a\ntrustDomain: b\n---\nrootNamespace: x\n",
         );
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_key_and_value() {
+    fn mesh_config_errors_name_key_and_value() {
         for (text, expected) in [
             ("proxyListenPort: 70000", "proxyListenPort: 70000 is not a port from 1 to 65535"),
             (

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_equals_a_default_is_left_out() {
+    fn default_values_are_omitted() {
         assert_eq!(ProxyConfig::default().to_json(), "{}");
         let config = layered(&[json!({
             "discoveryAddress": "istiod.istio-system.svc:15012", "proxyMetadata": {},
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_replace_fields_and_unite_metadata() {
+    fn layers_replace_fields_and_merge_metadata() {
         let config = layered(&[
             json!({"proxyMetadata": {"A": "1", "B": 2}, "concurrency": 4}),
             json!({"proxyMetadata": {"B": "3"}, "concurrency": 0, "interceptionMode": "TPROXY"}),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_leaves_what_is_below_unless_it_is_applied() {
+    fn zero_keeps_the_lower_layer_unless_applied() {
         let below = json!({
             "interceptionMode": "TPROXY", "meshId": "m", "drainDuration": "7s",
             "extraStatTags": ["a"],
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn all_forms_of_protobufs_json_mean_the_same() {
+    fn all_protobuf_json_forms_are_equal() {
         let config = layered(&[json!({
             "status_port": "15021", "concurrency": 2.0, "drainDuration": "45.0s",
             "terminationDrainDuration": "1.5s", "image": {"image_type": "debug"},
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_protobuf_does_not_read_are_rejected() {
+    fn values_invalid_in_protobuf_are_rejected() {
         for wrong in [
             json!({"concurrency": 2.5}),
             json!({"concurrency": "+2"}),
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_messages_and_null_items_are_kept_as_istio_keeps_them() {
+    fn empty_messages_and_null_items_are_kept_as_in_istio() {
         let config = layered(&[json!({
             "tracing": {"tlsSettings": null, "sampling": 0, "customTags": {"a": null}},
             "gatewayTopology": {"numTrustedProxies": 0},
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_in_a_message_is_named_with_its_path() {
+    fn invalid_value_in_a_message_is_named_with_its_path() {
         for (layer, error) in [
             (
                 json!({"tracing": {"sampling": "high"}}),
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_for_tracing_takes_the_place_of_the_service_cluster() {
+    fn tracing_service_name_replaces_service_cluster() {
         let name = json!({"tracingServiceName": "APP_LABEL_AND_NAMESPACE"});
         let config = layered(&[json!({"serviceCluster": "a"}), name.clone()]);
         assert_eq!(config.to_json(), name.to_string());
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_istio_does_not_know_has_no_effect() {
+    fn fields_unknown_to_istio_have_no_effect() {
         let layer = json!({
             "concurency": 2,
             "meshId": "m",
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_layer_changes_nothing() {
+    fn invalid_layer_changes_nothing() {
         let mut config = ProxyConfig::default();
         let error = config.overlay(&json!({"concurrency": 2, "interceptionMode": "tproxy"}));
         assert_eq!(

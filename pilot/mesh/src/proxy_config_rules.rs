@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn each_field_that_istio_refuses_is_named() {
+    fn each_field_rejected_by_istio_is_named() {
         let layers = [
             "configPath: ''",
             "binaryPath: ''",
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_istio_accepts_passes() {
+    fn values_accepted_by_istio_are_valid() {
         for layer in [
             "{}",
             "configPath: null",

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fields_are_those_of_the_message() {
+    fn proxy_fields_exist_in_the_message() {
         let mut named: Vec<_> = FIELDS.iter().map(|field| field.name).collect();
         let mut typed: Vec<_> = PROXY_CONFIG.fields().map(|field| field.json).collect();
         named.sort_unstable();

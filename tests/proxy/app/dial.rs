@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_authority_is_the_one_that_the_kubelet_would_name() {
+    fn authority_equals_the_kubelets() {
         let dialer = Dialer::new("2001:db8::1".parse().unwrap());
         assert_eq!(dialer.authority(None, 80), "[2001:db8::1]:80");
         assert_eq!(dialer.authority(Some("web.example"), 80), "web.example:80");

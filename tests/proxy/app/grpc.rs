@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_question_is_framed_protobuf() {
+    fn health_request_is_framed_protobuf() {
         assert_eq!(question(""), [0, 0, 0, 0, 0]);
         assert_eq!(question("db"), [0, 0, 0, 0, 4, 0x0a, 2, b'd', b'b']);
         let long = question(&"x".repeat(300));
@@ -104,14 +104,14 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_is_read() {
+    fn health_response_is_parsed() {
         assert_eq!(health(&[0, 0, 0, 0, 2, 8, 2]).unwrap(), 2);
         assert_eq!(health(&[0, 0, 0, 0, 0]).unwrap(), UNKNOWN);
         assert!(health(b"hello").is_err());
     }
 
     #[test]
-    fn an_answer_without_a_status_is_a_failure() {
+    fn response_without_status_is_a_failure() {
         assert!(expect_success(&HeaderMap::new()).is_err());
     }
 }

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_headers_of_the_probe_stand_over_those_of_the_kubelet() {
+    fn probe_headers_override_kubelet_headers() {
         let header = |name: &'static str, value: &'static str| {
             (HeaderName::from_static(name), HeaderValue::from_static(value))
         };

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_redirect_within_the_application_is_followed() {
+    async fn redirect_within_the_application_is_followed() {
         let (port, asked) = server(&[
             "HTTP/1.1 302 Found\r\nLocation: /next\r\nContent-Length: 0\r\n\r\n",
             "HTTP/1.1 418 Teapot\r\nContent-Length: 0\r\n\r\n",
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_application_that_only_redirects_fails() {
+    async fn endless_redirects_fail() {
         const AGAIN: &str = "HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n";
         let (port, _) = server(&[AGAIN; 10]);
         let error = ask(&format!(r#"{{"httpGet":{{"port":{port}}}}}"#)).await.unwrap_err();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_application_that_says_nothing_fails_in_its_time() {
+    async fn silent_application_fails_at_the_timeout() {
         // The kernel completes the connections, but no process accepts them.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_nobody_listens_is_said() {
+    async fn port_without_listener_is_named() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_speaks_no_http2_fails_the_health_check() {
+    async fn server_without_http2_fails_the_health_check() {
         let (port, _) = server(&["HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"]);
         let error = ask(&format!(r#"{{"grpc":{{"port":{port}}}}}"#)).await.unwrap_err();
         assert!(error.to_string().contains(&format!("at port {port}")), "{error:#}");

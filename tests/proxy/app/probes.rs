@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn an_http_probe_keeps_what_kubernetes_knows_of_it() {
+    fn http_probe_keeps_its_kubernetes_fields() {
         let probe = parse(
             "/app-health/web/readyz",
             r#"{"httpGet":{"path":"up","port":8443,"host":"127.0.0.1","scheme":"HTTPS",
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grpc_probe_without_a_service_asks_for_the_whole_server() {
+    fn grpc_probe_without_service_checks_the_whole_server() {
         let probe = parse("/app-health/web/livez", r#"{"grpc":{"port":9000,"service":null}}"#);
         let action = Action::Grpc { port: 9000, service: String::new() };
         let expected = AppProbe { action, timeout: Some(Duration::from_secs(1)) };
@@ -205,13 +205,13 @@ mod tests {
     }
 
     #[test]
-    fn a_lifecycle_handler_has_no_time_of_its_own() {
+    fn lifecycle_handler_has_the_default_timeout() {
         let probe = parse("/app-lifecycle/web/prestopz", r#"{"tcpSocket":{"port":9000}}"#);
         assert_eq!(probe.unwrap().timeout, None);
     }
 
     #[test]
-    fn what_is_not_understood_is_named_by_its_path() {
+    fn unsupported_probe_is_named_by_its_path() {
         for (path, probe, reason) in [
             ("/app-health/web/well", r#"{"tcpSocket":{"port":1}}"#, "livez, readyz"),
             ("/app-health//livez", r#"{"tcpSocket":{"port":1}}"#, "CONTAINER"),

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn within_the_host_it_is_followed() {
+    fn redirect_to_the_same_host_is_followed() {
         let to = |scheme, port, path: &str| {
             Redirect::Within(Target { scheme, port, path: path.to_owned() })
         };
@@ -84,12 +84,12 @@ mod tests {
     }
 
     #[test]
-    fn another_host_is_not_asked() {
+    fn redirect_to_another_host_is_not_followed() {
         assert_eq!(follow("http://other.example/up"), Redirect::Elsewhere);
     }
 
     #[test]
-    fn without_a_place_to_go_it_is_an_answer() {
+    fn redirect_without_location_is_final() {
         assert_eq!(follow(""), Redirect::No);
     }
 }

@@ -6,12 +6,12 @@ use kube::Api;
 use kube::api::PostParams;
 use serde_json::json;
 
-use crate::stage::{ACCOUNT, NAME, NAMESPACE, SECRET, eventually};
-use crate::world::World;
+use crate::fixture::{ACCOUNT, NAME, NAMESPACE, SECRET, eventually};
+use crate::shared::Shared;
 
 /// Waits until every API server allows a verb, or none does. Each learns of roles at its own pace.
 pub(crate) async fn until_allowed(
-    world: &World,
+    shared: &Shared,
     (resource, verb): (&str, &str),
     wanted: bool,
 ) -> Result<()> {
@@ -28,7 +28,7 @@ pub(crate) async fn until_allowed(
             "namespace": NAMESPACE, "verb": verb, "resource": resource, "group": group, "name": name,
         }},
     }))?;
-    for (index, client) in world.admins.iter().enumerate() {
+    for (index, client) in shared.admins.iter().enumerate() {
         let reviews = Api::<LocalSubjectAccessReview>::namespaced(client.clone(), NAMESPACE);
         eventually("rights are as written", async || {
             let answer = reviews.create(&PostParams::default(), &review).await?;

@@ -12,65 +12,66 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::caller::{Caller, review};
+use crate::fixture::{Fixture, eventually};
 use crate::load::{self, Tally};
-use crate::stage::{Stage, eventually};
 
 /// A23
-pub(crate) async fn only_api_servers_with_the_right_certificate_are_served(
-    stage: &mut Stage<'_>,
+pub(crate) async fn only_api_servers_with_a_valid_certificate_are_served(
+    fixture: &mut Fixture<'_>,
 ) -> Result<()> {
-    let world = stage.world;
+    let shared = fixture.shared;
     // A CA other than that of the API servers' certificate.
     let foreign = Authority::create()?;
-    let foreign_ca = world.client.directory.path().join("foreign.pem");
+    let foreign_ca = shared.client.directory.path().join("foreign.pem");
     fs::write(&foreign_ca, &foreign.pem)?;
-    stage.flag("client-ca-file", &foreign_ca.display().to_string());
-    stage.flag("client-allowed-names", NAME);
-    stage.start(1)?;
-    stage.until_ready()?;
-    stage.configure().await?;
-    for client in &world.admins {
-        eventually("the API server is refused for its certificate", async || {
-            match load::create(client.clone()).await {
+    fixture.flag("client-ca-file", &foreign_ca.display().to_string());
+    fixture.flag("client-allowed-names", NAME);
+    fixture.start(1)?;
+    fixture.until_ready()?;
+    fixture.configure().await?;
+    for client in &shared.admins {
+        eventually(
+            "the webhook rejects the API server's certificate",
+            async || match load::create(client.clone()).await {
                 Err(error) if format!("{error:#}").contains("remote error: tls: ") => Ok(()),
                 other => bail!("{other:?}"),
-            }
-        })
+            },
+        )
         .await?;
     }
     let refused = "sidecar_injector_handshake_failures_total{cause=\"client_certificate_refused\"}";
-    stage.replicas[0].until_metric(refused, |count| count > 0)?;
+    fixture.replicas[0].until_metric(refused, |count| count > 0)?;
 
     // The file is watched: from here on the API servers' own CA counts.
-    let new = world.client.directory.path().join("new.pem");
-    fs::copy(&world.client.authority, &new)?;
+    let new = shared.client.directory.path().join("new.pem");
+    fs::copy(&shared.client.authority, &new)?;
     fs::rename(&new, &foreign_ca)?;
-    stage.until_injected().await?;
-    let load = stage.load();
+    fixture.until_injected().await?;
+    let load = fixture.load();
     load.until_admitted(100).await?;
 
-    let address = stage.replicas[0].address();
-    let bundle = stage.until_published().await?.bundle();
+    let address = fixture.replicas[0].address();
+    let bundle = fixture.until_published().await?.bundle();
     let table = [
         ("none", None, "client_certificate_missing"),
         ("foreign", Some(foreign.issue(NAME)?), "client_certificate_refused"),
-        ("misnamed", Some(world.client.issuer.issue("system:node:one")?), "client_name_refused"),
+        ("misnamed", Some(shared.client.issuer.issue("system:node:one")?), "client_name_refused"),
     ];
     for (what, identity, cause) in table {
         let metric = format!("sidecar_injector_handshake_failures_total{{cause=\"{cause}\"}}");
-        let before = stage.replicas[0].metric(&metric)?;
+        let before = fixture.replicas[0].metric(&metric)?;
         let identity = identity.map(|identity| (identity.chain(), identity.key()));
         let asked =
             async { Caller::connect_as(address, &bundle, identity).await?.review(&review()).await };
         ensure!(asked.await.is_err(), "{what}: it was served");
-        stage.replicas[0].until_metric(&metric, |count| count > before)?;
+        fixture.replicas[0].until_metric(&metric, |count| count > before)?;
     }
-    let right = world.client.issuer.issue(NAME)?;
+    let right = shared.client.issuer.issue(NAME)?;
     let right = Some((right.chain(), right.key()));
     Caller::connect_as(address, &bundle, right).await?.review(&review()).await?;
 
     let tally: Tally = load.stop().await?;
-    stage.tell(&tally, "")?;
+    fixture.tell(&tally, "")?;
     tally.expect_no_failure()
 }
 

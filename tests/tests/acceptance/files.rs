@@ -11,38 +11,38 @@ use webhook_certs::bundle::Bundle;
 use webhook_certs::server_names::ServerNames;
 
 use crate::caller::{Caller, review};
+use crate::fixture::{Fixture, NAMESPACE, eventually};
 use crate::mount::Mount;
 use crate::replica::Replica;
-use crate::stage::{NAMESPACE, Stage, eventually};
 
 /// A19
-pub(crate) async fn files_that_are_swapped_while_clients_connect_fail_no_handshake(
-    stage: &mut Stage<'_>,
+pub(crate) async fn file_replacement_under_load_fails_no_handshake(
+    fixture: &mut Fixture<'_>,
 ) -> Result<()> {
     let authority = Keeper::create()?;
     let bundle = Bundle::new(authority.0.ca().clone(), []);
-    let folder = stage.world.servers.folder().folder("mounted")?;
+    let folder = fixture.shared.servers.folder().folder("mounted")?;
     let mut mount = Mount::create(&folder.join("files"))?;
     let mut served = authority.issue()?;
     mount.swap(&served.certificate_pem(), &served.key_pem())?;
-    stage.serve_files(&mount, "10ms");
-    stage.start(2)?;
-    stage.until_ready()?;
-    stage.configure().await?;
-    stage.publish(bundle.to_pem().as_bytes()).await?;
-    stage.until_injected().await?;
+    fixture.serve_files(&mount, "10ms");
+    fixture.start(2)?;
+    fixture.until_ready()?;
+    fixture.configure().await?;
+    fixture.publish(bundle.to_pem().as_bytes()).await?;
+    fixture.until_injected().await?;
 
-    let addresses: Vec<_> = stage.replicas.iter().map(Replica::address).collect();
-    let load = stage.load();
+    let addresses: Vec<_> = fixture.replicas.iter().map(Replica::address).collect();
+    let load = fixture.load();
     let clients = Clients::start(&addresses, &bundle);
-    let swaps = SWAPS * stage.pace().rounds;
+    let swaps = SWAPS * fixture.pace().rounds;
     let mut mismatches = 0;
     for swap in 1..=swaps {
         let leaf = authority.issue()?;
         if swap % MISMATCH_EACH == 0 {
             mount.swap(&leaf.certificate_pem(), &served.key_pem())?;
             mismatches += 1;
-            until_mismatches(stage, mismatches).await?;
+            until_mismatches(fixture, mismatches).await?;
         } else {
             mount.swap(&leaf.certificate_pem(), &leaf.key_pem())?;
             served = leaf;
@@ -63,14 +63,14 @@ pub(crate) async fn files_that_are_swapped_while_clients_connect_fail_no_handsha
         "{swaps} swaps, {mismatches} of them of two halves that do not fit; {handshakes} \
          handshakes, 0 failures"
     );
-    stage.tell(&tally, &more)?;
+    fixture.tell(&tally, &more)?;
     ensure!(handshakes > u64::from(swaps), "only {handshakes} handshakes");
     tally.expect_no_failure()
 }
 
 /// Waits until each replica has reported this number of mismatched pairs.
-async fn until_mismatches(stage: &Stage<'_>, count: usize) -> Result<()> {
-    for replica in &stage.replicas {
+async fn until_mismatches(fixture: &Fixture<'_>, count: usize) -> Result<()> {
+    for replica in &fixture.replicas {
         eventually("it tells of the mismatch", async || {
             let said = replica.process.said()?;
             let told = said.matches("does not belong to the certificate").count();

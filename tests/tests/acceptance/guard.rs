@@ -6,17 +6,17 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::stage::{NAME, Stage, eventually};
+use crate::fixture::{Fixture, NAME, eventually};
 
 /// A18
-pub(crate) async fn the_guard_policy_stops_a_thief_and_not_the_injector(
-    stage: &mut Stage<'_>,
+pub(crate) async fn guard_policy_denies_a_stolen_token_but_not_the_injector(
+    fixture: &mut Fixture<'_>,
 ) -> Result<()> {
-    stage.flag("write-interval", "1s");
-    stage.install(2).await?;
+    fixture.flag("write-interval", "1s");
+    fixture.install(2).await?;
     let mut thieves = Vec::new();
-    for index in 0..stage.world.servers.count() {
-        thieves.push(stage.account(index).await?);
+    for index in 0..fixture.shared.servers.count() {
+        thieves.push(fixture.account(index).await?);
     }
     for thief in &thieves {
         // A dry run passes admission like any request, and changes nothing before the policy is in
@@ -25,12 +25,12 @@ pub(crate) async fn the_guard_policy_stops_a_thief_and_not_the_injector(
         eventually("the policy is in force", async || denied(thief, &thefts()[0], &how).await)
             .await?;
     }
-    let first = stage.until_published().await?;
-    let load = stage.load();
+    let first = fixture.until_published().await?;
+    let load = fixture.load();
     let mut attempts = 0;
-    stage.ask_for_rotation().await?;
+    fixture.ask_for_rotation().await?;
     for phase in ["prepared", "activated"] {
-        stage.until_phase(phase).await?;
+        fixture.until_phase(phase).await?;
         for thief in &thieves {
             for theft in &thefts() {
                 denied(thief, theft, &PatchParams::default()).await?;
@@ -43,14 +43,14 @@ pub(crate) async fn the_guard_policy_stops_a_thief_and_not_the_injector(
         }
         load.until_admitted(50).await?;
     }
-    let last = stage.until_published().await?;
+    let last = fixture.until_published().await?;
     ensure!(!last.active.ca().is_same_signer(first.active.ca()), "the CA was not replaced");
     load.until_admitted(100).await?;
     let tally = load.stop().await?;
-    let changed = stage.configuration().await?;
+    let changed = fixture.configuration().await?;
     let failing = changed.webhooks.iter().flatten().filter_map(|one| one.failure_policy.as_ref());
     ensure!(failing.clone().all(|policy| policy == "Fail"), "a theft succeeded");
-    stage.tell(&tally, &format!("{attempts} thefts were denied"))?;
+    fixture.tell(&tally, &format!("{attempts} thefts were denied"))?;
     tally.expect_no_failure()
 }
 

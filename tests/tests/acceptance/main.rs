@@ -11,22 +11,22 @@ mod bundle;
 mod caller;
 mod client_certificate;
 mod clock;
+mod excluded_pods;
 mod files;
+mod fixture;
 mod guard;
 mod load;
 mod mount;
 mod pace;
+mod pod_security;
 mod replica;
 mod rights;
 mod rotation;
-mod scope;
 mod secret;
 mod server;
-mod stage;
-mod standard;
+mod shared;
 mod starting;
 mod upgrade;
-mod world;
 mod wrong_clock;
 
 use std::os::unix::process::CommandExt;
@@ -37,9 +37,9 @@ use anyhow::{Context, Result, bail, ensure};
 use e2e::failure;
 use libtest_mimic::{Arguments, Failed, Trial};
 
+use fixture::Fixture;
 use pace::Pace;
-use stage::Stage;
-use world::World;
+use shared::Shared;
 
 fn main() -> Result<ExitCode> {
     let mut arguments = Arguments::from_args();
@@ -56,9 +56,9 @@ fn main() -> Result<ExitCode> {
         ensure!(status.success(), "ip {command:?}: {status}");
     }
     arguments.test_threads = Some(1);
-    let world = Arc::new(World::start(Pace::of_environment()?)?);
-    let conclusion = libtest_mimic::run(&arguments, trials(Some(&world)));
-    drop(world);
+    let shared = Arc::new(Shared::start(Pace::of_environment()?)?);
+    let conclusion = libtest_mimic::run(&arguments, trials(Some(&shared)));
+    drop(shared);
     Ok(conclusion.exit_code())
 }
 
@@ -75,15 +75,15 @@ fn enter_namespace() -> String {
 
 /// Lists the cases in the order in which they run.
 macro_rules! cases {
-    ($world:expr, $($module:ident :: $case:ident)*) => {
+    ($shared:expr, $($module:ident :: $case:ident)*) => {
         vec![$({
-            let world = $world.map(Arc::clone);
+            let shared = $shared.map(Arc::clone);
             let name = concat!(stringify!($module), "::", stringify!($case));
             Trial::test(name, move || {
-                let world = world.ok_or("it was only listed")?;
-                let played = world.runtime().block_on(async {
-                    let mut stage = Stage::set(&world, stringify!($case)).await?;
-                    $module::$case(&mut stage).await.map_err(|error| stage.explain(&error))
+                let shared = shared.ok_or("it was only listed")?;
+                let played = shared.runtime().block_on(async {
+                    let mut fixture = Fixture::set(&shared, stringify!($case)).await?;
+                    $module::$case(&mut fixture).await.map_err(|error| fixture.explain(&error))
                 });
                 played.map_err(|error| Failed::from(failure::tell(name, &error)))
             })
@@ -91,35 +91,35 @@ macro_rules! cases {
     };
 }
 
-fn trials(world: Option<&Arc<World>>) -> Vec<Trial> {
-    cases![world,
-        starting::a_cold_start_serves_as_soon_as_the_configuration_is_applied
-        starting::five_replicas_at_once_make_one_ca
-        rotation::rotations_one_after_the_other_fail_no_admission
-        rotation::a_replica_that_is_killed_at_any_step_of_a_rotation_does_no_harm
-        rotation::an_api_server_that_hangs_meanwhile_does_no_harm
-        secret::a_deleted_emptied_damaged_or_foreign_secret_comes_back
-        secret::an_expired_ca_is_found_at_the_start
-        bundle::a_bundle_that_is_wiped_is_repaired_by_one_write
-        bundle::somebody_who_keeps_overwriting_a_bundle_is_not_answered_for_ever
-        bundle::an_installation_leaves_the_entries_of_another_service_alone
-        bundle::nothing_but_bundles_is_owned_and_no_apply_takes_them_away
-        bundle::a_configuration_that_is_deleted_and_created_anew_is_never_half_an_object
-        guard::the_guard_policy_stops_a_thief_and_not_the_injector
-        files::files_that_are_swapped_while_clients_connect_fail_no_handshake
-        upgrade::a_secret_without_annotations_is_taken_over_with_its_ca
-        upgrade::a_secret_of_another_program_is_made_usable_and_loses_nothing
-        clock::a_replica_that_was_frozen_for_longer_than_its_leaf_lives_serves_at_once
-        wrong_clock::a_clock_that_is_half_an_hour_off_fails_no_admission
-        wrong_clock::by_a_clock_that_is_two_hours_off_no_ca_is_made
-        rights::every_right_is_used_and_none_is_missing
-        rights::without_a_right_the_rest_goes_on
-        server::reviews_come_quickly_and_none_fails
-        server::slow_idle_and_wrong_clients_are_no_harm_to_others
-        standard::a_pod_that_the_standard_refuses_comes_back_with_what_the_injector_said
-        server::a_rolling_restart_fails_no_admission
-        client_certificate::only_api_servers_with_the_right_certificate_are_served
-        scope::without_any_replica_the_cluster_can_still_repair_itself
+fn trials(shared: Option<&Arc<Shared>>) -> Vec<Trial> {
+    cases![shared,
+        starting::cold_start_serves_once_the_configuration_is_applied
+        starting::five_simultaneous_replicas_create_one_ca
+        rotation::consecutive_rotations_fail_no_admission
+        rotation::replica_killed_during_a_rotation_fails_no_admission
+        rotation::hanging_api_server_during_a_rotation_is_harmless
+        secret::deleted_or_damaged_secret_is_restored
+        secret::expired_ca_is_replaced_at_startup
+        bundle::wiped_bundle_is_repaired_by_one_write
+        bundle::continuous_overwriting_does_not_cause_endless_writes
+        bundle::entries_of_another_service_are_not_changed
+        bundle::only_bundles_are_owned_and_every_apply_keeps_them
+        bundle::recreated_configuration_is_never_incomplete
+        guard::guard_policy_denies_a_stolen_token_but_not_the_injector
+        files::file_replacement_under_load_fails_no_handshake
+        upgrade::secret_without_annotations_is_adopted_with_its_ca
+        upgrade::foreign_secret_becomes_usable_and_keeps_its_data
+        clock::replica_frozen_past_its_leaf_expiry_serves_at_once
+        wrong_clock::clock_half_an_hour_off_fails_no_admission
+        wrong_clock::clock_two_hours_off_creates_no_ca
+        rights::every_permission_is_used_and_none_is_missing
+        rights::missing_permission_affects_nothing_else
+        server::reviews_are_fast_and_none_fails
+        server::slow_idle_and_invalid_clients_affect_no_others
+        pod_security::pod_security_rejection_includes_our_warnings
+        server::rolling_restart_fails_no_admission
+        client_certificate::only_api_servers_with_a_valid_certificate_are_served
+        excluded_pods::cluster_can_recover_without_any_replica
     ]
 }
 

@@ -11,19 +11,21 @@ use kube::api::{DeleteParams, PostParams};
 use webhook_certs::bundle::Bundle;
 
 use crate::access::until_allowed;
+use crate::fixture::{Fixture, INSTALL, NAMESPACE, SECRET, eventually};
 use crate::load::Tally;
-use crate::stage::{INSTALL, NAMESPACE, SECRET, Stage, eventually};
 
-pub(crate) async fn every_right_is_used_and_none_is_missing(stage: &mut Stage<'_>) -> Result<()> {
-    stage.install(2).await?;
-    stage.secrets().delete(SECRET, &DeleteParams::default()).await?;
-    eventually("the Secret is back", async || stage.state().await).await?;
-    stage.ask_for_rotation().await?;
-    stage.until_phase("prepared").await?;
-    stage.until_published().await?;
-    let granted = granted(stage).await?;
+pub(crate) async fn every_permission_is_used_and_none_is_missing(
+    fixture: &mut Fixture<'_>,
+) -> Result<()> {
+    fixture.install(2).await?;
+    fixture.secrets().delete(SECRET, &DeleteParams::default()).await?;
+    eventually("the Secret is back", async || fixture.state().await).await?;
+    fixture.ask_for_rotation().await?;
+    fixture.until_phase("prepared").await?;
+    fixture.until_published().await?;
+    let granted = granted(fixture).await?;
     eventually("every right is used", async || {
-        let used = calls::used(&stage.calls()?);
+        let used = calls::used(&fixture.calls()?);
         // Events are written only when something is wrong.
         let unused: Vec<_> =
             granted.difference(&used).filter(|(_, resource)| resource != "events").collect();
@@ -31,26 +33,30 @@ pub(crate) async fn every_right_is_used_and_none_is_missing(stage: &mut Stage<'_
         Ok(())
     })
     .await?;
-    let calls = stage.calls()?;
-    stage.tell(&Tally::default(), &format!("{} calls by {} rights", calls.len(), granted.len()))?;
+    let calls = fixture.calls()?;
+    fixture
+        .tell(&Tally::default(), &format!("{} calls by {} rights", calls.len(), granted.len()))?;
     let denied = calls::denied(&calls);
     ensure!(denied.is_empty(), "denied: {denied:?}");
     Ok(())
 }
 
-pub(crate) async fn without_a_right_the_rest_goes_on(stage: &mut Stage<'_>) -> Result<()> {
+pub(crate) async fn missing_permission_affects_nothing_else(
+    fixture: &mut Fixture<'_>,
+) -> Result<()> {
     for (resource, verb, without) in RIGHTS {
-        let mut stage = Stage::set(stage.world, "without_a_right_the_rest_goes_on").await?;
-        let played = without_one(&mut stage, (resource, verb), without).await;
+        let mut fixture =
+            Fixture::set(fixture.shared, "missing_permission_affects_nothing_else").await?;
+        let played = without_one(&mut fixture, (resource, verb), without).await;
         // The next round starts with all permissions.
         if played.is_err() {
-            stage.apply(&stage.world.base)?;
+            fixture.apply(&fixture.shared.base)?;
         }
-        until_allowed(stage.world, (resource, verb), true).await?;
+        until_allowed(fixture.shared, (resource, verb), true).await?;
         played
             .with_context(|| format!("without {verb} of {resource}"))
-            .map_err(|error| stage.explain(&error))?;
-        stage.tell(&Tally::default(), &format!("without {verb} of {resource}: {without:?}"))?;
+            .map_err(|error| fixture.explain(&error))?;
+        fixture.tell(&Tally::default(), &format!("without {verb} of {resource}: {without:?}"))?;
     }
     Ok(())
 }
@@ -69,35 +75,35 @@ enum Without {
 }
 
 async fn without_one(
-    stage: &mut Stage<'_>,
+    fixture: &mut Fixture<'_>,
     (resource, verb): (&str, &str),
     without: Without,
 ) -> Result<()> {
-    stage.flag("denied-interval", "1s");
-    take(stage, resource, verb).await?;
-    stage.configure().await?;
-    stage.start(1)?;
+    fixture.flag("denied-interval", "1s");
+    take(fixture, resource, verb).await?;
+    fixture.configure().await?;
+    fixture.start(1)?;
     match without {
         Without::Everything => {
-            stage.until_ready()?;
-            stage.until_injected().await?;
-            stage.ask_for_rotation().await?;
-            stage.until_phase("prepared").await?;
+            fixture.until_ready()?;
+            fixture.until_injected().await?;
+            fixture.ask_for_rotation().await?;
+            fixture.until_phase("prepared").await?;
         }
         Without::Admission => {
-            stage.until_ready()?;
-            stage.until_injected().await?;
-            stage.ask_for_rotation().await?;
-            stage.replicas[0].until_metric(FAILING, |failing| failing == 1)?;
-            ensure!(stage.state().await?.phase.word() == "steady", "it rotates all the same");
+            fixture.until_ready()?;
+            fixture.until_injected().await?;
+            fixture.ask_for_rotation().await?;
+            fixture.replicas[0].until_metric(FAILING, |failing| failing == 1)?;
+            ensure!(fixture.state().await?.phase.word() == "steady", "it rotates all the same");
         }
         Without::Serving => {
-            stage.until_ready()?;
-            stage.replicas[0].until_metric(FAILING, |failing| failing == 1)?;
-            ensure!(stage.bundles().await?.iter().all(Bundle::is_empty), "published");
+            fixture.until_ready()?;
+            fixture.replicas[0].until_metric(FAILING, |failing| failing == 1)?;
+            ensure!(fixture.bundles().await?.iter().all(Bundle::is_empty), "published");
         }
         Without::Nothing => {
-            let replica = &stage.replicas[0];
+            let replica = &fixture.replicas[0];
             wait::until("it tells what it may not do", PATIENCE, || {
                 let said = replica.process.said()?;
                 ensure!(said.contains("forbidden") && said.contains(resource), "{said}");
@@ -106,18 +112,18 @@ async fn without_one(
             ensure!(replica.ready().is_err(), "it is ready");
         }
     }
-    ensure!(stage.replicas[0].process.runs(), "it has ended");
-    stage.apply(&stage.world.base)?;
-    stage.until_ready()?;
-    stage.until_injected().await?;
-    stage.ask_for_rotation().await?;
-    stage.until_phase("prepared").await?;
-    ensure!(stage.replicas[0].process.runs(), "it has ended");
+    ensure!(fixture.replicas[0].process.runs(), "it has ended");
+    fixture.apply(&fixture.shared.base)?;
+    fixture.until_ready()?;
+    fixture.until_injected().await?;
+    fixture.ask_for_rotation().await?;
+    fixture.until_phase("prepared").await?;
+    ensure!(fixture.replicas[0].process.runs(), "it has ended");
     Ok(())
 }
 
 /// Removes a verb from the rules for a resource.
-async fn take(stage: &Stage<'_>, resource: &str, verb: &str) -> Result<()> {
+async fn take(fixture: &Fixture<'_>, resource: &str, verb: &str) -> Result<()> {
     let strip = |rules: &mut Option<Vec<PolicyRule>>| {
         for rule in rules.iter_mut().flatten() {
             if rule.resources.iter().flatten().any(|other| other == resource) {
@@ -128,20 +134,20 @@ async fn take(stage: &Stage<'_>, resource: &str, verb: &str) -> Result<()> {
         rules.get_or_insert_default().retain(|rule| !rule.verbs.is_empty());
     };
     let how = PostParams::default();
-    let roles = Api::<Role>::namespaced(stage.admin(), NAMESPACE);
+    let roles = Api::<Role>::namespaced(fixture.admin(), NAMESPACE);
     let mut role = roles.get(INSTALL).await?;
     strip(&mut role.rules);
     roles.replace(INSTALL, &how, &role).await?;
-    let roles = Api::<ClusterRole>::all(stage.admin());
+    let roles = Api::<ClusterRole>::all(fixture.admin());
     let mut role = roles.get(INSTALL).await?;
     strip(&mut role.rules);
     roles.replace(INSTALL, &how, &role).await?;
-    until_allowed(stage.world, (resource, verb), false).await
+    until_allowed(fixture.shared, (resource, verb), false).await
 }
 
-async fn granted(stage: &Stage<'_>) -> Result<BTreeSet<(String, String)>> {
-    let role = Api::<Role>::namespaced(stage.admin(), NAMESPACE).get(INSTALL).await?;
-    let cluster = Api::<ClusterRole>::all(stage.admin()).get(INSTALL).await?;
+async fn granted(fixture: &Fixture<'_>) -> Result<BTreeSet<(String, String)>> {
+    let role = Api::<Role>::namespaced(fixture.admin(), NAMESPACE).get(INSTALL).await?;
+    let cluster = Api::<ClusterRole>::all(fixture.admin()).get(INSTALL).await?;
     let mut granted = BTreeSet::new();
     for rule in role.rules.iter().flatten().chain(cluster.rules.iter().flatten()) {
         for resource in rule.resources.iter().flatten() {

@@ -6,88 +6,88 @@ use anyhow::{Result, ensure};
 use jiff::Timestamp;
 use webhook_certs::bundle::TrustedCa;
 
+use crate::fixture::{Fixture, eventually_within};
 use crate::load::Load;
-use crate::stage::{Stage, eventually_within};
 
 /// A3
-pub(crate) async fn rotations_one_after_the_other_fail_no_admission(
-    stage: &mut Stage<'_>,
+pub(crate) async fn consecutive_rotations_fail_no_admission(
+    fixture: &mut Fixture<'_>,
 ) -> Result<()> {
-    let lifetime = stage.pace().authority_lifetime.as_secs();
-    stage.flag("authority-lifetime", &format!("{lifetime}s"));
-    stage.flag("write-interval", "2s");
-    stage.install(2).await?;
-    let load = stage.load();
-    let first = stage.state().await?.active.ca().clone();
+    let lifetime = fixture.pace().authority_lifetime.as_secs();
+    fixture.flag("authority-lifetime", &format!("{lifetime}s"));
+    fixture.flag("write-interval", "2s");
+    fixture.install(2).await?;
+    let load = fixture.load();
+    let first = fixture.state().await?.active.ca().clone();
     let mut before = first.clone();
-    for _ in 0..stage.pace().rotations {
-        before = until_replaced(stage, &load, &before).await?;
+    for _ in 0..fixture.pace().rotations {
+        before = until_replaced(fixture, &load, &before).await?;
     }
-    stage.until_phase("steady").await?;
-    let state = stage.until_published().await?;
+    fixture.until_phase("steady").await?;
+    let state = fixture.until_published().await?;
     ensure!(!state.bundle().certificates().contains(&first), "the first CA is still trusted");
     load.until_admitted(100).await?;
     let tally = load.stop().await?;
-    stage.tell(&tally, &format!("{} rotations", stage.pace().rotations))?;
+    fixture.tell(&tally, &format!("{} rotations", fixture.pace().rotations))?;
     tally.expect_no_failure()
 }
 
 /// A4
-pub(crate) async fn a_replica_that_is_killed_at_any_step_of_a_rotation_does_no_harm(
-    stage: &mut Stage<'_>,
+pub(crate) async fn replica_killed_during_a_rotation_fails_no_admission(
+    fixture: &mut Fixture<'_>,
 ) -> Result<()> {
-    stage.flag("write-interval", "1s");
-    stage.install(2).await?;
-    let load = stage.load();
+    fixture.flag("write-interval", "1s");
+    fixture.install(2).await?;
+    let load = fixture.load();
     let mut kills = Vec::new();
-    let pace = *stage.pace();
+    let pace = *fixture.pace();
     for round in 0..pace.rounds as usize {
-        let before = stage.state().await?.active.ca().clone();
-        stage.ask_for_rotation().await?;
+        let before = fixture.state().await?.active.ca().clone();
+        fixture.ask_for_rotation().await?;
         // The phase is in the Secret, but perhaps in no entry yet.
-        let prepared = stage.until_phase("prepared").await?;
-        kills.push(stage.kill_and_replace(round % 2).await?);
+        let prepared = fixture.until_phase("prepared").await?;
+        kills.push(fixture.kill_and_replace(round % 2).await?);
         until(prepared.phase_since, pace.propagation_delay.mul_f64(0.9)).await;
-        kills.push(stage.kill_and_replace((round + 1) % 2).await?);
-        let activated = stage.until_phase("activated").await?;
-        kills.push(stage.kill_and_replace(round % 2).await?);
+        kills.push(fixture.kill_and_replace((round + 1) % 2).await?);
+        let activated = fixture.until_phase("activated").await?;
+        kills.push(fixture.kill_and_replace(round % 2).await?);
         until(activated.phase_since, pace.retire_delay().mul_f64(0.95)).await;
-        kills.push(stage.kill_and_replace((round + 1) % 2).await?);
-        stage.until_phase("steady").await?;
-        kills.push(stage.kill_and_replace(round % 2).await?);
-        let after = stage.until_published().await?;
+        kills.push(fixture.kill_and_replace((round + 1) % 2).await?);
+        fixture.until_phase("steady").await?;
+        kills.push(fixture.kill_and_replace(round % 2).await?);
+        let after = fixture.until_published().await?;
         ensure!(!after.active.ca().is_same_signer(&before), "the CA is the same");
     }
     load.until_admitted(100).await?;
     let mut tally = load.stop().await?;
     let lost = tally.excuse(|failure| kills.iter().any(|kill| failure.broke_off_in(kill)));
     let more = format!("{} kills, {lost} calls in flight lost with a killed process", kills.len());
-    stage.tell(&tally, &more)?;
+    fixture.tell(&tally, &more)?;
     tally.expect_no_failure()
 }
 
 /// A5
-pub(crate) async fn an_api_server_that_hangs_meanwhile_does_no_harm(
-    stage: &mut Stage<'_>,
+pub(crate) async fn hanging_api_server_during_a_rotation_is_harmless(
+    fixture: &mut Fixture<'_>,
 ) -> Result<()> {
-    stage.flag("write-interval", "1s");
-    stage.install(2).await?;
-    let load = stage.load();
-    let pace = *stage.pace();
+    fixture.flag("write-interval", "1s");
+    fixture.install(2).await?;
+    let load = fixture.load();
+    let pace = *fixture.pace();
     // Afterwards it has as much time as any machine to catch up.
     let hang = pace.propagation_delay.saturating_sub(TO_CATCH_UP);
     let mut pauses = Vec::new();
-    stage.ask_for_rotation().await?;
+    fixture.ask_for_rotation().await?;
     for phase in ["prepared", "activated", "steady"] {
-        stage.until_phase(phase).await?;
+        fixture.until_phase(phase).await?;
         let paused = Instant::now();
-        stage.world.servers.pause(HANGING)?;
+        fixture.shared.servers.pause(HANGING)?;
         tokio::time::sleep(hang).await;
-        stage.world.servers.resume(HANGING)?;
+        fixture.shared.servers.resume(HANGING)?;
         pauses.push((paused, Instant::now()));
         load.until_admitted(10).await?;
     }
-    stage.until_published().await?;
+    fixture.until_published().await?;
     load.until_admitted(100).await?;
     let mut tally = load.stop().await?;
     // A call that began before or during the suspension may break off or time out. A certificate
@@ -102,20 +102,24 @@ pub(crate) async fn an_api_server_that_hangs_meanwhile_does_no_harm(
     });
     let more =
         format!("{} times {hang:?}, {lost} calls of the hanging one were lost", pauses.len());
-    stage.tell(&tally, &more)?;
+    fixture.tell(&tally, &more)?;
     tally.expect_no_failure()
 }
 
 /// Waits until another CA signs, and returns it.
-async fn until_replaced(stage: &Stage<'_>, load: &Load, before: &TrustedCa) -> Result<TrustedCa> {
-    let patience = 2 * stage.pace().authority_lifetime;
+async fn until_replaced(
+    fixture: &Fixture<'_>,
+    load: &Load,
+    before: &TrustedCa,
+) -> Result<TrustedCa> {
+    let patience = 2 * fixture.pace().authority_lifetime;
     eventually_within(patience, "another CA signs", async || {
         let tally = load.tally();
         // Waiting longer would only hide the reason.
         if !tally.failures.is_empty() {
-            return Ok(Err(anyhow::anyhow!("{:?}: {tally}", stage.state().await?.phase)));
+            return Ok(Err(anyhow::anyhow!("{:?}: {tally}", fixture.state().await?.phase)));
         }
-        let active = stage.state().await?.active.ca().clone();
+        let active = fixture.state().await?.active.ca().clone();
         ensure!(!active.is_same_signer(before), "the same signs");
         Ok(Ok(active))
     })

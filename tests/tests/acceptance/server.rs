@@ -12,18 +12,18 @@ use tokio::task::JoinSet;
 use tokio::time::{interval_at, timeout};
 
 use crate::caller::{Caller, review};
+use crate::fixture::{Fixture, eventually};
 use crate::load::Tally;
-use crate::stage::{Stage, eventually};
 
 /// A whole rotation happens during the measurement.
-pub(crate) async fn reviews_come_quickly_and_none_fails(stage: &mut Stage<'_>) -> Result<()> {
-    stage.install(1).await?;
-    let (rate, time) = stage.pace().reviews;
-    let address = stage.replicas[0].address();
-    let begin = Usage::of(stage.replicas[0].process.id())?;
-    stage.ask_for_rotation().await?;
+pub(crate) async fn reviews_are_fast_and_none_fails(fixture: &mut Fixture<'_>) -> Result<()> {
+    fixture.install(1).await?;
+    let (rate, time) = fixture.pace().reviews;
+    let address = fixture.replicas[0].address();
+    let begin = Usage::of(fixture.replicas[0].process.id())?;
+    fixture.ask_for_rotation().await?;
     let mut callers = JoinSet::new();
-    let state = stage.until_phase("prepared").await?;
+    let state = fixture.until_phase("prepared").await?;
     let end = Instant::now() + time;
     let period = Duration::from_secs(1) * CALLERS / rate;
     for index in 0..CALLERS {
@@ -52,12 +52,12 @@ pub(crate) async fn reviews_come_quickly_and_none_fails(stage: &mut Stage<'_>) -
     while let Some(done) = callers.join_next().await {
         times.extend(done.context("a caller broke off")??);
     }
-    let end = Usage::of(stage.replicas[0].process.id())?;
+    let end = Usage::of(fixture.replicas[0].process.id())?;
     times.sort_unstable();
     let count = times.len();
     let at = |share: usize| times[(count * share / 1000).min(count - 1)];
     let cpu = 1000 * (end.cpu - begin.cpu) / count as u64;
-    stage.tell(
+    fixture.tell(
         &Tally::default(),
         &format!(
             "{count} reviews at {rate}/s: p50 {:?}, p99 {:?}, slowest {:?}; {cpu} µs CPU each; \
@@ -74,14 +74,14 @@ pub(crate) async fn reviews_come_quickly_and_none_fails(stage: &mut Stage<'_>) -
 }
 
 /// A20
-pub(crate) async fn slow_idle_and_wrong_clients_are_no_harm_to_others(
-    stage: &mut Stage<'_>,
+pub(crate) async fn slow_idle_and_invalid_clients_affect_no_others(
+    fixture: &mut Fixture<'_>,
 ) -> Result<()> {
-    stage.flag("review-timeout", "5s");
-    stage.install(1).await?;
-    let address = stage.replicas[0].address();
-    let bundle = stage.until_published().await?.bundle();
-    let load = stage.load();
+    fixture.flag("review-timeout", "5s");
+    fixture.install(1).await?;
+    let address = fixture.replicas[0].address();
+    let bundle = fixture.until_published().await?.bundle();
+    let load = fixture.load();
 
     // Each connection is an open file of this process as well.
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
@@ -124,22 +124,22 @@ pub(crate) async fn slow_idle_and_wrong_clients_are_no_harm_to_others(
     }
     load.until_admitted(100).await?;
     let tally = load.stop().await?;
-    let usage = Usage::of(stage.replicas[0].process.id())?;
-    stage.tell(&tally, &format!("{SILENT} silent clients; {} KiB at most", usage.peak))?;
+    let usage = Usage::of(fixture.replicas[0].process.id())?;
+    fixture.tell(&tally, &format!("{SILENT} silent clients; {} KiB at most", usage.peak))?;
     tally.expect_no_failure()
 }
 
 /// Replaces the replicas one by one, as a Deployment does: a new one is ready, the old one is
 /// terminated, and the Service removes it only a moment later.
-pub(crate) async fn a_rolling_restart_fails_no_admission(stage: &mut Stage<'_>) -> Result<()> {
-    stage.flag("shutdown-delay", "3s");
-    stage.install(2).await?;
-    let load = stage.load();
-    for _ in 0..stage.pace().rounds {
+pub(crate) async fn rolling_restart_fails_no_admission(fixture: &mut Fixture<'_>) -> Result<()> {
+    fixture.flag("shutdown-delay", "3s");
+    fixture.install(2).await?;
+    let load = fixture.load();
+    for _ in 0..fixture.pace().rounds {
         for _ in 0..2 {
             load.until_admitted(40).await?;
-            stage.add()?;
-            let mut old = stage.replicas.remove(0);
+            fixture.add()?;
+            let mut old = fixture.replicas.remove(0);
             old.process.signal(Signal::TERM)?;
             eventually("the replica is not ready", async || {
                 ensure!(old.ready().is_err(), "it is");
@@ -148,7 +148,7 @@ pub(crate) async fn a_rolling_restart_fails_no_admission(stage: &mut Stage<'_>) 
             .await?;
             // It still gets new connections.
             load.until_admitted(10).await?;
-            stage.balance();
+            fixture.balance();
             wait::until("the replica ends", PATIENCE, || {
                 ensure!(!old.process.runs(), "it runs");
                 Ok(())
@@ -156,7 +156,7 @@ pub(crate) async fn a_rolling_restart_fails_no_admission(stage: &mut Stage<'_>) 
         }
     }
     let tally = load.stop().await?;
-    stage.tell(&tally, "")?;
+    fixture.tell(&tally, "")?;
     tally.expect_no_failure()
 }
 

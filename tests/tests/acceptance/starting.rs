@@ -4,32 +4,35 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 
+use crate::fixture::{Fixture, eventually};
 use crate::load::Tally;
-use crate::stage::{Stage, eventually};
 
 /// A1
-pub(crate) async fn a_cold_start_serves_as_soon_as_the_configuration_is_applied(
-    stage: &mut Stage<'_>,
+pub(crate) async fn cold_start_serves_once_the_configuration_is_applied(
+    fixture: &mut Fixture<'_>,
 ) -> Result<()> {
     let begin = Instant::now();
-    stage.start(2)?;
-    stage.until_ready()?;
+    fixture.start(2)?;
+    fixture.until_ready()?;
     let ready = begin.elapsed();
     let begin = Instant::now();
-    stage.configure().await?;
-    stage.until_injected().await?;
+    fixture.configure().await?;
+    fixture.until_injected().await?;
     let injected = begin.elapsed();
-    let load = stage.load();
+    let load = fixture.load();
     load.until_admitted(100).await?;
     let tally = load.stop().await?;
-    stage.tell(&tally, &format!("ready after {ready:.1?}, injecting after {injected:.1?}"))?;
+    fixture.tell(&tally, &format!("ready after {ready:.1?}, injecting after {injected:.1?}"))?;
     tally.expect_no_failure()
 }
 
 /// A2
-pub(crate) async fn five_replicas_at_once_make_one_ca(stage: &mut Stage<'_>) -> Result<()> {
-    for round in 0..stage.pace().starts {
-        let mut fresh = Stage::set(stage.world, "five_replicas_at_once_make_one_ca").await?;
+pub(crate) async fn five_simultaneous_replicas_create_one_ca(
+    fixture: &mut Fixture<'_>,
+) -> Result<()> {
+    for round in 0..fixture.pace().starts {
+        let mut fresh =
+            Fixture::set(fixture.shared, "five_simultaneous_replicas_create_one_ca").await?;
         fresh.configure().await?;
         fresh.start(5)?;
         fresh.until_ready()?;

@@ -12,54 +12,54 @@ use webhook_certs::bundle::Bundle;
 use webhook_certs::secret::State;
 
 use crate::files::Keeper;
+use crate::fixture::{Fixture, SECRET, eventually};
 use crate::mount::Mount;
-use crate::stage::{SECRET, Stage, eventually};
 
 /// A24: an older program used the same CA, and wrote nothing else into the Secret.
-pub(crate) async fn a_secret_without_annotations_is_taken_over_with_its_ca(
-    stage: &mut Stage<'_>,
+pub(crate) async fn secret_without_annotations_is_adopted_with_its_ca(
+    fixture: &mut Fixture<'_>,
 ) -> Result<()> {
     let keeper = Keeper::create()?;
     let bundle = Bundle::new(keeper.0.ca().clone(), []);
     let secret: Secret = serde_json::from_value(json!({"metadata": {"name": SECRET}}))?;
     let mut secret = State::new(keeper.0.clone(), 1, Timestamp::now()).write(secret);
     secret.metadata.annotations = None;
-    stage.secrets().create(&PostParams::default(), &secret).await?;
+    fixture.secrets().create(&PostParams::default(), &secret).await?;
     // The older program still serves, with a leaf of that CA.
     let mut mount =
-        Mount::create(&stage.world.servers.folder().folder("mounted")?.join("earlier"))?;
+        Mount::create(&fixture.shared.servers.folder().folder("mounted")?.join("earlier"))?;
     let leaf = keeper.issue()?;
     mount.swap(&leaf.certificate_pem(), &leaf.key_pem())?;
-    let own = stage.serve_files(&mount, "1s");
-    stage.start(1)?;
-    stage.until_ready()?;
-    stage.configure().await?;
-    stage.publish(bundle.to_pem().as_bytes()).await?;
-    stage.until_injected().await?;
-    let load = stage.load();
+    let own = fixture.serve_files(&mount, "1s");
+    fixture.start(1)?;
+    fixture.until_ready()?;
+    fixture.configure().await?;
+    fixture.publish(bundle.to_pem().as_bytes()).await?;
+    fixture.until_injected().await?;
+    let load = fixture.load();
     load.until_admitted(50).await?;
 
-    stage.set_flags(own);
+    fixture.set_flags(own);
     for index in 0..2 {
-        stage.add()?;
+        fixture.add()?;
         load.until_admitted(50).await.with_context(|| format!("beside replica {index}"))?;
     }
-    let end = stage.retire(0)?;
-    let state = stage.until_published().await?;
+    let end = fixture.retire(0)?;
+    let state = fixture.until_published().await?;
     ensure!(state.active == keeper.0, "another CA signs");
     load.until_admitted(100).await?;
     let mut tally = load.stop().await?;
     // An API server may send a call at the moment when its connection is closed.
     let lost = tally.excuse(|failure| failure.broke_off_in(&end));
-    let patches = stage.writes("mutatingwebhookconfigurations")?;
-    stage.tell(&tally, &format!("{lost} calls met the end of their connection"))?;
+    let patches = fixture.writes("mutatingwebhookconfigurations")?;
+    fixture.tell(&tally, &format!("{lost} calls met the end of their connection"))?;
     ensure!(patches == 0, "{patches} writes of bundles that were right");
     tally.expect_no_failure()
 }
 
 /// A24: the Secret of another program.
-pub(crate) async fn a_secret_of_another_program_is_made_usable_and_loses_nothing(
-    stage: &mut Stage<'_>,
+pub(crate) async fn foreign_secret_becomes_usable_and_keeps_its_data(
+    fixture: &mut Fixture<'_>,
 ) -> Result<()> {
     let keeper = Keeper::create()?;
     let bundle = Bundle::new(keeper.0.ca().clone(), []);
@@ -90,17 +90,17 @@ pub(crate) async fn a_secret_of_another_program_is_made_usable_and_loses_nothing
         ("kubernetes.io/tls", vec![("ca.crt", &ca), ("tls.crt", &certificate), ("tls.key", &key)]),
     ];
     for (kind, layout) in layouts {
-        let mut stage = Stage::set(stage.world, stage.name).await?;
+        let mut fixture = Fixture::set(fixture.shared, fixture.name).await?;
         let theirs: BTreeMap<_, _> =
             layout.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes())).collect();
-        let played = found(&mut stage, kind, &theirs, &bundle).await;
-        played.with_context(|| kind.to_owned()).map_err(|error| stage.explain(&error))?;
+        let played = found(&mut fixture, kind, &theirs, &bundle).await;
+        played.with_context(|| kind.to_owned()).map_err(|error| fixture.explain(&error))?;
     }
     Ok(())
 }
 
 async fn found(
-    stage: &mut Stage<'_>,
+    fixture: &mut Fixture<'_>,
     kind: &str,
     theirs: &BTreeMap<String, &[u8]>,
     bundle: &Bundle,
@@ -109,30 +109,30 @@ async fn found(
         serde_json::from_value(json!({"type": kind, "metadata": {"name": SECRET}}))?;
     let data = theirs.iter().map(|(key, value)| (key.clone(), ByteString(value.to_vec())));
     secret.data = Some(data.collect());
-    stage.secrets().create(&PostParams::default(), &secret).await?;
-    stage.configure().await?;
-    stage.publish(bundle.to_pem().as_bytes()).await?;
-    stage.start(2)?;
-    stage.until_ready()?;
-    stage.until_injected().await?;
-    let state = stage.state().await?;
+    fixture.secrets().create(&PostParams::default(), &secret).await?;
+    fixture.configure().await?;
+    fixture.publish(bundle.to_pem().as_bytes()).await?;
+    fixture.start(2)?;
+    fixture.until_ready()?;
+    fixture.until_injected().await?;
+    let state = fixture.state().await?;
     // Servers with a leaf of that CA are trusted until the grace period ends.
     eventually("both CAs are trusted", async || {
-        for published in stage.bundles().await? {
+        for published in fixture.bundles().await? {
             ensure!(published.is_superset_of(bundle), "theirs is gone: {published:?}");
             ensure!(published.is_superset_of(&state.bundle()), "ours is not there: {published:?}");
         }
         Ok(())
     })
     .await?;
-    let after = stage.secrets().get(SECRET).await?.data.unwrap_or_default();
+    let after = fixture.secrets().get(SECRET).await?.data.unwrap_or_default();
     for (key, value) in theirs {
         let is_kept = after.get(key).is_some_and(|now| now.0 == *value);
         ensure!(is_kept || key == "ca.crt", "key {key} of theirs is not what it was");
     }
-    let load = stage.load();
+    let load = fixture.load();
     load.until_admitted(50).await?;
     let tally = load.stop().await?;
-    stage.tell(&tally, &format!("a Secret of type {kind}"))?;
+    fixture.tell(&tally, &format!("a Secret of type {kind}"))?;
     tally.expect_no_failure()
 }

@@ -11,69 +11,67 @@ use anyhow::{Context, Result, bail, ensure};
 use e2e::wait;
 use jiff::SignedDuration;
 
+use crate::fixture::Fixture;
 use crate::replica::Replica;
-use crate::stage::Stage;
 
 /// A13, first and second part
-pub(crate) async fn a_clock_that_is_half_an_hour_off_fails_no_admission(
-    stage: &mut Stage<'_>,
+pub(crate) async fn clock_half_an_hour_off_fails_no_admission(
+    fixture: &mut Fixture<'_>,
 ) -> Result<()> {
-    stage.install(2).await?;
-    stage.until_published().await?;
-    let load = stage.load();
+    fixture.install(2).await?;
+    fixture.until_published().await?;
+    let load = fixture.load();
     load.until_admitted(50).await?;
     for ahead in [HALF_AN_HOUR, -HALF_AN_HOUR] {
-        for replica in &stage.replicas {
+        for replica in &fixture.replicas {
             set_clock(replica, ahead)?;
             until_skew(replica, ahead)?;
         }
         // Leaves with the shifted time are served, and a CA with the shifted time replaces the old
         // one.
-        let renewed = Instant::now() + stage.pace().leaf_lifetime;
-        let before = stage.until_published().await?;
-        stage.ask_for_rotation().await?;
-        stage.until_phase("activated").await?;
-        let after = stage.until_phase("steady").await?;
+        let renewed = Instant::now() + fixture.pace().leaf_lifetime;
+        let before = fixture.until_published().await?;
+        fixture.ask_for_rotation().await?;
+        fixture.until_phase("activated").await?;
+        let after = fixture.until_phase("steady").await?;
         ensure!(after.active != before.active, "the CA is the same");
         load.until_admitted(100).await?;
         ensure!(Instant::now() > renewed, "no leaf was renewed meanwhile");
-        for replica in &stage.replicas {
+        for replica in &fixture.replicas {
             ensure!(replica.ready().is_ok(), "a replica is not ready");
         }
     }
     let tally = load.stop().await?;
-    stage.tell(&tally, "a rotation with each clock")?;
+    fixture.tell(&tally, "a rotation with each clock")?;
     tally.expect_no_failure()
 }
 
 /// A13, third part
-pub(crate) async fn by_a_clock_that_is_two_hours_off_no_ca_is_made(
-    stage: &mut Stage<'_>,
-) -> Result<()> {
-    stage.install(1).await?;
-    let before = stage.until_published().await?;
-    let load = stage.load();
+pub(crate) async fn clock_two_hours_off_creates_no_ca(fixture: &mut Fixture<'_>) -> Result<()> {
+    fixture.install(1).await?;
+    let before = fixture.until_published().await?;
+    let load = fixture.load();
     for ahead in [-TWO_HOURS, TWO_HOURS] {
-        set_clock(&stage.replicas[0], ahead)?;
-        until_skew(&stage.replicas[0], ahead)?;
-        stage.ask_for_rotation().await?;
+        set_clock(&fixture.replicas[0], ahead)?;
+        until_skew(&fixture.replicas[0], ahead)?;
+        fixture.ask_for_rotation().await?;
         let direction = if ahead.is_negative() { "behind" } else { "ahead of" };
         let complaint =
             format!("clock is 2h {direction} the API server's; this replica makes no CA");
         wait::until("it says why", PATIENCE, || {
-            let said = stage.replicas[0].process.said()?;
+            let said = fixture.replicas[0].process.said()?;
             ensure!(said.contains(&complaint), "`{complaint}` is not said");
             Ok(())
         })?;
         load.until_admitted(100).await?;
-        let state = stage.state().await?;
+        let state = fixture.state().await?;
         ensure!(state == before, "a CA was made: {:?}", state.phase);
     }
     // It rotates as requested as soon as its clock is right.
-    set_clock(&stage.replicas[0], SignedDuration::ZERO)?;
-    stage.until_phase("prepared").await?;
+    set_clock(&fixture.replicas[0], SignedDuration::ZERO)?;
+    fixture.until_phase("prepared").await?;
     let tally = load.stop().await?;
-    stage.tell(&tally, "no CA was made until the clock was right")?;
+    fixture.tell(&tally, "no CA was made until the clock was right")?;
     tally.expect_no_failure()
 }
 

@@ -65,7 +65,7 @@ fn try_all() -> BTreeMap<String, Vec<String>> {
                     }
                     check_warning(spec, name, &value, &output);
                 } else {
-                    assert_eq!(after, before, "{name}: {value:?} is refused and changes rules");
+                    assert_eq!(after, before, "{name}: {value:?} is rejected but changes rules");
                     check_refusal(spec, name, &value, &output);
                 }
                 before = after;

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use e2e::left_out;
+use e2e::skipped_tests;
 use tempfile::TempDir;
 
 use crate::iptables_lifecycle::{Recorder, ours};
@@ -155,7 +155,7 @@ impl Cgroup {
         match fs::create_dir(&folder) {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 let reason = format!("not root: {}: {error}", folder.parent().unwrap().display());
-                left_out::record("tests of a pod's limit of processes", &reason).unwrap();
+                skipped_tests::record("tests of a pod's limit of processes", &reason).unwrap();
                 return None;
             }
             created => created.expect("a cgroup"),

@@ -4,10 +4,10 @@ use anyhow::Result;
 use e2e::namespace::name_of;
 use e2e::proxy::{Connections, connections};
 
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
-pub(crate) fn a_pod_written_by_hand_is_captured(stage: &Stage) -> Result<()> {
-    let captured = stage.cluster()?.namespace("captured", &[])?;
+pub(crate) fn manually_written_pod_is_captured(fixture: &Fixture) -> Result<()> {
+    let captured = fixture.cluster()?.namespace("captured", &[])?;
     for (name, command) in [("server", SERVER), ("client", CLIENT)] {
         captured.apply(
             &include_str!("captured.yaml").replace("<pod>", name).replace("<command>", command),

@@ -7,10 +7,10 @@ use e2e::namespace::{Namespace, name_of};
 use e2e::wait;
 use serde_json::{Value, json};
 
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
-pub(crate) fn a_changed_config_map_counts_for_the_next_pod(stage: &Stage) -> Result<()> {
-    let cluster = stage.cluster_with_injector()?;
+pub(crate) fn changed_config_map_applies_to_the_next_pod(fixture: &Fixture) -> Result<()> {
+    let cluster = fixture.cluster_with_injector()?;
     let system = cluster.existing_namespace("istio-system");
     let injector =
         Injector { replicas: system.pods("app.kubernetes.io/part-of=outrigger")?, system };
@@ -30,7 +30,7 @@ pub(crate) fn a_changed_config_map_counts_for_the_next_pod(stage: &Stage) -> Res
 
     injector.change_values("global: [")?;
     injector.every_replica_says(&[
-        "configuration refused",
+        "configuration rejected",
         "ConfigMap istio-system/istio-sidecar-injector, values",
     ])?;
     for _ in 0..REPLICAS * 2 {

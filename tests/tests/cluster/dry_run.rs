@@ -9,15 +9,15 @@ use std::{env, fs, thread};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use e2e::cluster::Cluster;
-use e2e::left_out;
 use e2e::programs::repository;
+use e2e::skipped_tests;
 use serde_json::{Value, json};
 
+use crate::fixture::Fixture;
 use crate::istioctl::{INSTALLATION, KubeInject};
-use crate::stage::Stage;
 
-pub(crate) fn the_api_server_accepts_every_injected_example(stage: &Stage) -> Result<()> {
-    let mut trial = Trial::new(stage.cluster()?)?;
+pub(crate) fn api_server_accepts_every_injected_example(fixture: &Fixture) -> Result<()> {
+    let mut trial = Trial::new(fixture.cluster()?)?;
     for example in files(&repository().join("manifests/examples"))? {
         for settings in [&[][..], &INSTALLATION] {
             let call = KubeInject::new(example.clone()).flags(settings.iter().copied());
@@ -27,8 +27,8 @@ pub(crate) fn the_api_server_accepts_every_injected_example(stage: &Stage) -> Re
     trial.end()
 }
 
-pub(crate) fn the_api_server_accepts_every_injected_layout(stage: &Stage) -> Result<()> {
-    let mut trial = Trial::new(stage.cluster()?)?;
+pub(crate) fn api_server_accepts_every_injected_layout(fixture: &Fixture) -> Result<()> {
+    let mut trial = Trial::new(fixture.cluster()?)?;
     for layout in files(&repository().join("injector/testdata/kube-inject/edits"))? {
         trial.expect_accepted(&layout, &KubeInject::new(layout.clone()).run()?)?;
     }
@@ -36,11 +36,11 @@ pub(crate) fn the_api_server_accepts_every_injected_layout(stage: &Stage) -> Res
 }
 
 #[expect(clippy::print_stdout, reason = "what is left out is said")]
-pub(crate) fn the_api_server_accepts_istios_cases_as_we_inject_them(stage: &Stage) -> Result<()> {
+pub(crate) fn api_server_accepts_our_injection_of_istios_cases(fixture: &Fixture) -> Result<()> {
     let Some(folder) = env::var_os("ISTIO_CASES").map(PathBuf::from) else {
-        return left_out::record("Istio's cases at an API server", "ISTIO_CASES is not set");
+        return skipped_tests::record("Istio's cases at an API server", "ISTIO_CASES is not set");
     };
-    let mut trial = Trial::new(stage.cluster()?)?;
+    let mut trial = Trial::new(fixture.cluster()?)?;
     for case in folders(&folder)? {
         let input = case.join("input.yaml");
         if !input.exists() {
@@ -115,8 +115,12 @@ impl<'a> Trial<'a> {
         let complaint = match (&before, &after, is_known) {
             (Ok(()), Ok(()), false) | (Err(_), _, true) | (_, Err(_), true) => None,
             (Ok(()), Ok(()), true) => Some("is accepted, and listed as refused".to_owned()),
-            (Err(error), _, false) => Some(format!("is refused as it is: {error}")),
-            (_, Err(error), false) => Some(format!("is refused after injection: {error}")),
+            (Err(error), _, false) => {
+                Some(format!("the API server rejects it before injection: {error}"))
+            }
+            (_, Err(error), false) => {
+                Some(format!("the API server rejects it after injection: {error}"))
+            }
         };
         self.plain.insert(file.to_owned(), before);
         let Some(complaint) = complaint else { return Ok(()) };

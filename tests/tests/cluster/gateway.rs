@@ -8,10 +8,10 @@ use e2e::{http, wait};
 use serde_json::json;
 
 use crate::app_pod::{auto_proxy, pod, proxy_of};
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
-pub(crate) fn a_gateway_answers_and_captures_nothing(stage: &Stage) -> Result<()> {
-    let cluster = stage.cluster_with_injector()?;
+pub(crate) fn gateway_answers_and_captures_nothing(fixture: &Fixture) -> Result<()> {
+    let cluster = fixture.cluster_with_injector()?;
     let edge = cluster.namespace("gateway", &["istio-injection=enabled"])?;
     let annotations = json!({ "inject.istio.io/templates": "gateway" });
     let spec = json!({ "containers": [auto_proxy()] });

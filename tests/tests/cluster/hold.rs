@@ -8,10 +8,10 @@ use e2e::wait;
 use serde_json::{Value, json};
 
 use crate::app_pod::{app, auto_proxy, pod, status_of};
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
-pub(crate) fn the_application_is_held_until_its_proxy_is_ready(stage: &Stage) -> Result<()> {
-    let cluster = stage.cluster_with_injector()?;
+pub(crate) fn application_is_held_until_its_proxy_is_ready(fixture: &Fixture) -> Result<()> {
+    let cluster = fixture.cluster_with_injector()?;
     let shop = cluster.namespace("hold", &["istio-injection=enabled"])?;
     for (name, hold) in [("held", true), ("free", false)] {
         let config = format!("holdApplicationUntilProxyStarts: {hold}");

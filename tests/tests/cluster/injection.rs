@@ -4,10 +4,10 @@ use anyhow::Result;
 use e2e::namespace::Namespace;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, manifest};
+use crate::fixture::{Fixture, manifest};
 
-pub(crate) fn a_labelled_namespace_gets_sidecars(stage: &Stage) -> Result<()> {
-    let cluster = stage.cluster_with_injector()?;
+pub(crate) fn labelled_namespace_gets_sidecars(fixture: &Fixture) -> Result<()> {
+    let cluster = fixture.cluster_with_injector()?;
     let labelled = cluster.namespace("labelled", &["istio-injection=enabled"])?;
     apply_examples(&labelled)?;
     for label in ["app=web", "app=client"] {
@@ -34,8 +34,8 @@ pub(crate) fn a_labelled_namespace_gets_sidecars(stage: &Stage) -> Result<()> {
     unlabelled.delete()
 }
 
-pub(crate) fn a_pod_that_opts_out_stays_plain(stage: &Stage) -> Result<()> {
-    let cluster = stage.cluster_with_injector()?;
+pub(crate) fn pod_that_opts_out_has_no_sidecar(fixture: &Fixture) -> Result<()> {
+    let cluster = fixture.cluster_with_injector()?;
     let labelled = cluster.namespace("opting-out", &["istio-injection=enabled"])?;
 
     // The webhook's selector excludes the label: the webhook is not called, so there is no warning.

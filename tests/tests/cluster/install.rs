@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
-pub(crate) fn the_injector_becomes_ready_and_trusted(stage: &Stage) -> Result<()> {
-    let cluster = stage.cluster_with_injector()?;
+pub(crate) fn injector_becomes_ready_and_trusted(fixture: &Fixture) -> Result<()> {
+    let cluster = fixture.cluster_with_injector()?;
     let system = cluster.existing_namespace("istio-system");
     let replicas = system.pods("app.kubernetes.io/part-of=outrigger")?;
     assert_eq!(replicas.len(), 2, "replicas of the injector");

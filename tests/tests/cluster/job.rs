@@ -9,10 +9,10 @@ use e2e::wait;
 use serde_json::json;
 
 use crate::app_pod::{app, pod, proxy_of, status_of};
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
-pub(crate) fn a_job_beside_a_native_sidecar_completes(stage: &Stage) -> Result<()> {
-    let cluster = stage.cluster_with_injector()?;
+pub(crate) fn job_with_a_native_sidecar_completes(fixture: &Fixture) -> Result<()> {
+    let cluster = fixture.cluster_with_injector()?;
     let batch = cluster.namespace("job", &["istio-injection=enabled"])?;
     // The work ends when the file exists.
     let work = "until [ -e /done ]; do busybox sleep 0.2; done";

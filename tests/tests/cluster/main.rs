@@ -4,17 +4,18 @@
 //! thread that started it.
 
 mod app_pod;
-mod by_hand;
 mod capture;
 mod configuration;
 mod difference;
 mod dry_run;
+mod fixture;
 mod gateway;
 mod hold;
 mod injection;
 mod install;
 mod istioctl;
 mod job;
+mod manual_injection;
 mod node;
 mod overrides;
 mod probes;
@@ -22,7 +23,6 @@ mod reinvocation;
 mod replacement;
 mod second_webhook;
 mod signer;
-mod stage;
 mod tproxy;
 mod traffic;
 
@@ -33,68 +33,66 @@ use anyhow::{Context, Result};
 use e2e::failure;
 use libtest_mimic::{Arguments, Failed, Trial};
 
-use stage::Stage;
+use fixture::Fixture;
 
 fn main() -> Result<ExitCode> {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
-    let stage = Arc::new(Stage::default());
+    let fixture = Arc::new(Fixture::default());
     let trials = STORIES.iter().map(|(name, story)| {
-        let stage = Arc::clone(&stage);
-        let tell = move || story(&stage).map_err(|error| Failed::from(failure::tell(name, &error)));
+        let fixture = Arc::clone(&fixture);
+        let tell =
+            move || story(&fixture).map_err(|error| Failed::from(failure::tell(name, &error)));
         Trial::test(*name, tell)
     });
     let conclusion = libtest_mimic::run(&arguments, trials.collect());
-    let stage = Arc::into_inner(stage).context("a story still holds the cluster")?;
-    stage.take_down(conclusion.has_failed())?;
+    let fixture = Arc::into_inner(fixture).context("a story still holds the cluster")?;
+    fixture.take_down(conclusion.has_failed())?;
     Ok(conclusion.exit_code())
 }
 
-type Story = fn(&Stage) -> Result<()>;
+type Story = fn(&Fixture) -> Result<()>;
 
 const STORIES: [(&str, Story); 20] = [
-    ("a_deployment_answers_by_its_service", node::a_deployment_answers_by_its_service),
-    ("a_pod_written_by_hand_is_captured", capture::a_pod_written_by_hand_is_captured),
-    ("the_injector_becomes_ready_and_trusted", install::the_injector_becomes_ready_and_trusted),
-    ("a_labelled_namespace_gets_sidecars", injection::a_labelled_namespace_gets_sidecars),
-    ("a_pod_that_opts_out_stays_plain", injection::a_pod_that_opts_out_stays_plain),
-    ("both_envoys_count_what_is_captured", traffic::both_envoys_count_what_is_captured),
+    ("deployment_answers_through_its_service", node::deployment_answers_through_its_service),
+    ("manually_written_pod_is_captured", capture::manually_written_pod_is_captured),
+    ("injector_becomes_ready_and_trusted", install::injector_becomes_ready_and_trusted),
+    ("labelled_namespace_gets_sidecars", injection::labelled_namespace_gets_sidecars),
+    ("pod_that_opts_out_has_no_sidecar", injection::pod_that_opts_out_has_no_sidecar),
+    ("both_envoys_count_captured_traffic", traffic::both_envoys_count_captured_traffic),
     (
-        "the_api_server_accepts_every_injected_example",
-        dry_run::the_api_server_accepts_every_injected_example,
+        "api_server_accepts_every_injected_example",
+        dry_run::api_server_accepts_every_injected_example,
+    ),
+    ("api_server_accepts_every_injected_layout", dry_run::api_server_accepts_every_injected_layout),
+    (
+        "api_server_accepts_our_injection_of_istios_cases",
+        dry_run::api_server_accepts_our_injection_of_istios_cases,
     ),
     (
-        "the_api_server_accepts_every_injected_layout",
-        dry_run::the_api_server_accepts_every_injected_layout,
+        "changed_config_map_applies_to_the_next_pod",
+        configuration::changed_config_map_applies_to_the_next_pod,
+    ),
+    ("manual_injection_equals_automatic", manual_injection::manual_injection_equals_automatic),
+    ("gateway_answers_and_captures_nothing", gateway::gateway_answers_and_captures_nothing),
+    (
+        "kubelet_probes_the_application_through_its_proxy",
+        probes::kubelet_probes_the_application_through_its_proxy,
+    ),
+    ("job_with_a_native_sidecar_completes", job::job_with_a_native_sidecar_completes),
+    ("tproxy_keeps_the_client_address", tproxy::tproxy_keeps_the_client_address),
+    (
+        "application_is_held_until_its_proxy_is_ready",
+        hold::application_is_held_until_its_proxy_is_ready,
+    ),
+    ("user_supplied_proxy_fields_take_effect", overrides::user_supplied_proxy_fields_take_effect),
+    (
+        "reinvocation_leaves_an_injected_pod_unchanged",
+        reinvocation::reinvocation_leaves_an_injected_pod_unchanged,
     ),
     (
-        "the_api_server_accepts_istios_cases_as_we_inject_them",
-        dry_run::the_api_server_accepts_istios_cases_as_we_inject_them,
+        "cluster_signer_signs_only_for_injector_pods",
+        signer::cluster_signer_signs_only_for_injector_pods,
     ),
-    (
-        "a_changed_config_map_counts_for_the_next_pod",
-        configuration::a_changed_config_map_counts_for_the_next_pod,
-    ),
-    ("by_hand_equals_automatic", by_hand::by_hand_equals_automatic),
-    ("a_gateway_answers_and_captures_nothing", gateway::a_gateway_answers_and_captures_nothing),
-    (
-        "the_kubelet_sees_the_application_through_its_proxy",
-        probes::the_kubelet_sees_the_application_through_its_proxy,
-    ),
-    ("a_job_beside_a_native_sidecar_completes", job::a_job_beside_a_native_sidecar_completes),
-    ("tproxy_keeps_the_clients_address", tproxy::tproxy_keeps_the_clients_address),
-    (
-        "the_application_is_held_until_its_proxy_is_ready",
-        hold::the_application_is_held_until_its_proxy_is_ready,
-    ),
-    ("what_the_user_says_of_the_proxy_runs", overrides::what_the_user_says_of_the_proxy_runs),
-    (
-        "a_pod_that_was_injected_before_is_left_as_it_is",
-        reinvocation::a_pod_that_was_injected_before_is_left_as_it_is,
-    ),
-    (
-        "a_signer_of_the_cluster_signs_for_pods_of_the_injector",
-        signer::a_signer_of_the_cluster_signs_for_pods_of_the_injector,
-    ),
-    ("no_pod_comes_up_without_its_sidecar", replacement::no_pod_comes_up_without_its_sidecar),
+    ("no_pod_starts_without_its_sidecar", replacement::no_pod_starts_without_its_sidecar),
 ];

@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
-pub(crate) fn a_deployment_answers_by_its_service(stage: &Stage) -> Result<()> {
-    let plain = stage.cluster()?.namespace("node", &[])?;
+pub(crate) fn deployment_answers_through_its_service(fixture: &Fixture) -> Result<()> {
+    let plain = fixture.cluster()?.namespace("node", &[])?;
     plain.apply(include_str!("node.yaml"))?;
     plain.wait_until_available("web")?;
     plain.wait_for("condition=Ready", "pod/client")?;

@@ -5,10 +5,10 @@ use e2e::namespace::Namespace;
 use serde_json::{Value, json};
 
 use crate::app_pod::{app, auto_proxy, pod, proxy_of, variable};
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
-pub(crate) fn what_the_user_says_of_the_proxy_runs(stage: &Stage) -> Result<()> {
-    let cluster = stage.cluster_with_injector()?;
+pub(crate) fn user_supplied_proxy_fields_take_effect(fixture: &Fixture) -> Result<()> {
+    let cluster = fixture.cluster_with_injector()?;
     let shop = cluster.namespace("overrides", &["istio-injection=enabled"])?;
     let classic = json!({ "sidecar.istio.io/nativeSidecar": "false" });
     let pods = [

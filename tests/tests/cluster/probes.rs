@@ -8,10 +8,10 @@ use e2e::{http, wait};
 use serde_json::{Value, json};
 
 use crate::app_pod::{app, expect_ready, fail, mend, pod, proxy_of, status_of, variable};
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
-pub(crate) fn the_kubelet_sees_the_application_through_its_proxy(stage: &Stage) -> Result<()> {
-    let cluster = stage.cluster_with_injector()?;
+pub(crate) fn kubelet_probes_the_application_through_its_proxy(fixture: &Fixture) -> Result<()> {
+    let cluster = fixture.cluster_with_injector()?;
     let shop = cluster.namespace("probes", &["istio-injection=enabled"])?;
     shop.apply(&probed().to_string())?;
     shop.wait_for("condition=Ready", "pod/probed")?;

@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use crate::app_pod::{app, named, pod, proxy_of, variable};
 use crate::difference::differences;
+use crate::fixture::Fixture;
 use crate::overrides::own_proxy;
 use crate::second_webhook::SecondWebhook;
-use crate::stage::Stage;
 
-pub(crate) fn a_pod_that_was_injected_before_is_left_as_it_is(stage: &Stage) -> Result<()> {
-    let cluster = stage.cluster_with_injector()?;
+pub(crate) fn reinvocation_leaves_an_injected_pod_unchanged(fixture: &Fixture) -> Result<()> {
+    let cluster = fixture.cluster_with_injector()?;
     let shop = cluster.namespace("reinvocation", &["istio-injection=enabled"])?;
     reinvoke(cluster, "IfNeeded")?;
     let alone = asked_about(&shop)?;

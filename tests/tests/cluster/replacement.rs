@@ -4,10 +4,10 @@ use anyhow::Result;
 use e2e::namespace::Namespace;
 use serde_json::Value;
 
-use crate::stage::{Stage, manifest};
+use crate::fixture::{Fixture, manifest};
 
-pub(crate) fn no_pod_comes_up_without_its_sidecar(stage: &Stage) -> Result<()> {
-    let cluster = stage.cluster_with_injector()?;
+pub(crate) fn no_pod_starts_without_its_sidecar(fixture: &Fixture) -> Result<()> {
+    let cluster = fixture.cluster_with_injector()?;
     let system = cluster.existing_namespace("istio-system");
     let shop = cluster.namespace("replacement", &["istio-injection=enabled"])?;
     let killed = system.pods(INJECTOR)?;

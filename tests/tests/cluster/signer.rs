@@ -9,10 +9,10 @@ use e2e::signer::Signer;
 use e2e::wait;
 use serde_json::json;
 
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
-pub(crate) fn a_signer_of_the_cluster_signs_for_pods_of_the_injector(stage: &Stage) -> Result<()> {
-    let cluster = stage.cluster_with_injector()?;
+pub(crate) fn cluster_signer_signs_only_for_injector_pods(fixture: &Fixture) -> Result<()> {
+    let cluster = fixture.cluster_with_injector()?;
     let system = cluster.existing_namespace("istio-system");
     let signer = Signer::create("example.com/serving")?;
     let rendered = SIGNED.render(&Programs::find()?)?;

@@ -9,10 +9,10 @@ use e2e::{http, wait};
 use serde_json::{Value, json};
 
 use crate::app_pod::{app, auto_proxy, pod, proxy_of};
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
-pub(crate) fn tproxy_keeps_the_clients_address(stage: &Stage) -> Result<()> {
-    let cluster = stage.cluster_with_injector()?;
+pub(crate) fn tproxy_keeps_the_client_address(fixture: &Fixture) -> Result<()> {
+    let cluster = fixture.cluster_with_injector()?;
     let shop = cluster.namespace("tproxy", &["istio-injection=enabled"])?;
     let tproxy = json!({ "sidecar.istio.io/interceptionMode": "TPROXY" });
     for (name, annotations) in [("redirected", &json!({})), ("transparent", &tproxy)] {

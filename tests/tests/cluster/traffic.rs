@@ -8,11 +8,11 @@ use e2e::proxy::{Connections, connections};
 use e2e::{http, wait};
 use serde_json::{Value, json};
 
+use crate::fixture::Fixture;
 use crate::injection::apply_examples;
-use crate::stage::Stage;
 
-pub(crate) fn both_envoys_count_what_is_captured(stage: &Stage) -> Result<()> {
-    let cluster = stage.cluster_with_injector()?;
+pub(crate) fn both_envoys_count_captured_traffic(fixture: &Fixture) -> Result<()> {
+    let cluster = fixture.cluster_with_injector()?;
     let shop = cluster.namespace("traffic", &["istio-injection=enabled"])?;
     apply_examples(&shop)?;
     let server = shop.pod("app=web")?;

@@ -5,56 +5,56 @@ use e2e::manifests::Composition;
 use serde_json::{Value, json};
 
 use crate::files::trust;
+use crate::fixture::{Fixture, documents};
 use crate::injector::Injector;
-use crate::world::{World, documents};
 
 /// For each composition: client-side apply, a caBundle written by the injector, then every tool
 /// again. No tool conflicts, removes the caBundle, or sees a difference.
-pub(crate) fn what_is_applied_again_and_by_other_means_stays_as_it_is(world: &World) -> Result<()> {
+pub(crate) fn repeated_apply_by_every_tool_changes_nothing(fixture: &Fixture) -> Result<()> {
     for composition in COMPOSITIONS {
-        world.clear()?;
-        applied_again(world, composition).with_context(|| format!("{composition:?}"))?;
+        fixture.clear()?;
+        applied_again(fixture, composition).with_context(|| format!("{composition:?}"))?;
     }
     Ok(())
 }
 
-fn applied_again(world: &World, composition: Composition) -> Result<()> {
-    let rendered = world.render(composition)?;
-    let kubectl = |args: &[&str]| world.kubectl().must_with_input(args, &rendered);
-    world.make_namespace()?;
+fn applied_again(fixture: &Fixture, composition: Composition) -> Result<()> {
+    let rendered = fixture.render(composition)?;
+    let kubectl = |args: &[&str]| fixture.kubectl().must_with_input(args, &rendered);
+    fixture.make_namespace()?;
     kubectl(&["apply", "--filename", "-"])?;
     let is_kept_by_others = KEPT_BY_OTHERS.iter().any(|one| composition.components.contains(one));
     let injector = if is_kept_by_others {
         for configuration in configurations(&rendered)? {
-            trust(world, &configuration, "cert-manager's")?;
+            trust(fixture, &configuration, "cert-manager's")?;
         }
         None
     } else {
-        Some(Injector::of_manifests(world, &rendered)?)
+        Some(Injector::of_manifests(fixture, &rendered)?)
     };
     let configurations = configurations(&rendered)?;
     let mut published = Vec::new();
     for configuration in &configurations {
-        published.push(world.until_published(configuration)?);
+        published.push(fixture.until_published(configuration)?);
     }
     let survives = |after: &str| -> Result<()> {
         for (configuration, published) in configurations.iter().zip(&published) {
-            let now = world.bundles(configuration)?;
+            let now = fixture.bundles(configuration)?;
             ensure!(now == *published, "{configuration}: caBundle changed by {after}");
         }
         Ok(())
     };
 
-    no_difference(world, &rendered, &["diff", "--filename", "-"])?;
-    let before = versions(world, &rendered)?;
+    no_difference(fixture, &rendered, &["diff", "--filename", "-"])?;
+    let before = versions(fixture, &rendered)?;
     kubectl(&["apply", "--filename", "-"])?;
-    let after = versions(world, &rendered)?;
+    let after = versions(fixture, &rendered)?;
     ensure!(before == after, "a second apply wrote: {before:?}, {after:?}");
     survives("kubectl apply")?;
-    three_way(world, &rendered).context("as ArgoCD compares")?;
+    three_way(fixture, &rendered).context("as ArgoCD compares")?;
     let secrets = || {
         let uids = "--output=jsonpath={.items[*].metadata.uid}";
-        world.kubectl().must(["get", "secrets", "--namespace=istio-system", uids])
+        fixture.kubectl().must(["get", "secrets", "--namespace=istio-system", uids])
     };
     let made = secrets()?;
     let ours = "--selector=app.kubernetes.io/part-of=outrigger";
@@ -63,9 +63,9 @@ fn applied_again(world: &World, composition: Composition) -> Result<()> {
     survives("kubectl apply --prune")?;
 
     kubectl(&["apply", "--server-side", "--filename", "-"])?;
-    no_difference(world, &rendered, &["diff", "--server-side", "--filename", "-"])?;
+    no_difference(fixture, &rendered, &["diff", "--server-side", "--filename", "-"])?;
     survives("kubectl apply --server-side")?;
-    server_side(world, &rendered).context("as Flux compares")?;
+    server_side(fixture, &rendered).context("as Flux compares")?;
 
     // ArgoCD and Flux take over a manual installation with their own field managers.
     for manager in ["argocd-controller", "kustomize-controller"] {
@@ -89,29 +89,29 @@ fn applied_again(world: &World, composition: Composition) -> Result<()> {
 /// the entry itself: the injector owns the name and the `caBundle`. The API server rejects the
 /// whole object. Therefore docs/install.md removes the entry first. Client-side apply removes it
 /// itself.
-pub(crate) fn an_entry_that_is_wanted_no_more_goes(world: &World) -> Result<()> {
-    let rendered = world.render(BASE)?;
+pub(crate) fn removed_entry_disappears(fixture: &Fixture) -> Result<()> {
+    let rendered = fixture.render(BASE)?;
     for apply in [&["apply", "--filename", "-"][..], &["apply", "--server-side", "--filename", "-"]]
     {
-        world.clear()?;
-        let with_auto = world.render(Composition::of(&["auto"]))?;
-        world.kubectl().must_with_input(apply, &with_auto)?;
-        let injector = Injector::of_manifests(world, &with_auto)?;
-        let published = world.until_published(CONFIGURATION)?;
+        fixture.clear()?;
+        let with_auto = fixture.render(Composition::of(&["auto"]))?;
+        fixture.kubectl().must_with_input(apply, &with_auto)?;
+        let injector = Injector::of_manifests(fixture, &with_auto)?;
+        let published = fixture.until_published(CONFIGURATION)?;
         ensure!(published.len() == 5, "{} entries", published.len());
         if apply.contains(&"--server-side") {
-            let answer = world.kubectl().run_with_input(apply, &rendered)?;
+            let answer = fixture.kubectl().run_with_input(apply, &rendered)?;
             let refused = !answer.succeeded && answer.stderr.contains("sideEffects");
             ensure!(refused, "the detour is needed no more: {}", answer.stderr);
-            ensure!(world.bundles(CONFIGURATION)? == published, "half of it was applied");
+            ensure!(fixture.bundles(CONFIGURATION)? == published, "half of it was applied");
             let remove = "--patch=[{\"op\": \"test\", \"path\": \"/webhooks/0/name\", \
                           \"value\": \"auto.sidecar-injector.istio.io\"}, \
                           {\"op\": \"remove\", \"path\": \"/webhooks/0\"}]";
             let patch = ["patch", "mutatingwebhookconfiguration", CONFIGURATION, "--type=json"];
-            world.kubectl().must([&patch[..], &[remove]].concat())?;
+            fixture.kubectl().must([&patch[..], &[remove]].concat())?;
         }
-        world.kubectl().must_with_input(apply, &rendered)?;
-        ensure!(world.bundles(CONFIGURATION)? == published[..4], "{apply:?}: other entries");
+        fixture.kubectl().must_with_input(apply, &rendered)?;
+        ensure!(fixture.bundles(CONFIGURATION)? == published[..4], "{apply:?}: other entries");
         let failures = injector.count("webhook_patch_failures_total")?;
         ensure!(failures == 0, "{failures} writes of caBundle failed");
     }
@@ -119,23 +119,23 @@ pub(crate) fn an_entry_that_is_wanted_no_more_goes(world: &World) -> Result<()> 
 }
 
 /// Checks `kubectl diff`, which exits with 1 and prints the difference if there is one.
-fn no_difference(world: &World, rendered: &str, args: &[&str]) -> Result<()> {
-    let answer = world.kubectl().run_with_input(args, rendered)?;
+fn no_difference(fixture: &Fixture, rendered: &str, args: &[&str]) -> Result<()> {
+    let answer = fixture.kubectl().run_with_input(args, rendered)?;
     ensure!(answer.succeeded, "kubectl {args:?}: {}\n{}", answer.stdout, answer.stderr);
     Ok(())
 }
 
 /// Returns the resource versions of all applied objects. If they stay the same, nothing was
 /// written, whatever a tool reports.
-fn versions(world: &World, rendered: &str) -> Result<Vec<Value>> {
-    let objects = live(world, rendered)?.into_iter();
+fn versions(fixture: &Fixture, rendered: &str) -> Result<Vec<Value>> {
+    let objects = live(fixture, rendered)?.into_iter();
     Ok(objects.map(|mut object| object["metadata"]["resourceVersion"].take()).collect())
 }
 
 /// Checks as `ArgoCD` does by default, like client-side apply: all wanted fields are present. The
 /// last applied and the current manifest are the same, so nothing is to be removed.
-fn three_way(world: &World, rendered: &str) -> Result<()> {
-    for (wanted, live) in documents(rendered)?.iter().zip(live(world, rendered)?) {
+fn three_way(fixture: &Fixture, rendered: &str) -> Result<()> {
+    for (wanted, live) in documents(rendered)?.iter().zip(live(fixture, rendered)?) {
         if let Some(place) = differs(wanted, &live, "") {
             bail!("{} {}: {place}", wanted["kind"], wanted["metadata"]["name"]);
         }
@@ -144,7 +144,7 @@ fn three_way(world: &World, rendered: &str) -> Result<()> {
 }
 
 /// Checks as Flux does: a server-side dry run changes nothing.
-fn server_side(world: &World, rendered: &str) -> Result<()> {
+fn server_side(fixture: &Fixture, rendered: &str) -> Result<()> {
     let args = [
         "apply",
         "--server-side",
@@ -154,8 +154,8 @@ fn server_side(world: &World, rendered: &str) -> Result<()> {
         "--output=json",
         "--filename=-",
     ];
-    let dry = items(&world.kubectl().must_with_input(args, rendered)?)?;
-    for (mut dry, mut live) in dry.into_iter().zip(live(world, rendered)?) {
+    let dry = items(&fixture.kubectl().must_with_input(args, rendered)?)?;
+    for (mut dry, mut live) in dry.into_iter().zip(live(fixture, rendered)?) {
         for object in [&mut dry, &mut live] {
             let metadata = object["metadata"].as_object_mut().context("no metadata")?;
             metadata.remove("managedFields");
@@ -167,8 +167,8 @@ fn server_side(world: &World, rendered: &str) -> Result<()> {
 }
 
 /// Returns the live object of each document.
-fn live(world: &World, rendered: &str) -> Result<Vec<Value>> {
-    let found = items(&world.kubectl().must_with_input(
+fn live(fixture: &Fixture, rendered: &str) -> Result<Vec<Value>> {
+    let found = items(&fixture.kubectl().must_with_input(
         ["get", "--output=json", "--show-managed-fields", "--filename=-"],
         rendered,
     )?)?;
@@ -208,28 +208,28 @@ fn configurations(rendered: &str) -> Result<Vec<String>> {
 }
 
 /// Checks our pods against the Pod Security Standard of the namespace at the API server.
-pub(crate) fn the_pod_security_standard_accepts_every_pod_of_ours(world: &World) -> Result<()> {
-    let namespace = crate::world::document(&world.render(BASE)?, "Namespace", "istio-system")?;
+pub(crate) fn pod_security_standard_accepts_all_our_pods(fixture: &Fixture) -> Result<()> {
+    let namespace = crate::fixture::document(&fixture.render(BASE)?, "Namespace", "istio-system")?;
     let apply = ["apply", "--filename", "-"];
-    world.kubectl().must_with_input(apply, &namespace.to_string())?;
+    fixture.kubectl().must_with_input(apply, &namespace.to_string())?;
     let create = ["create", "--dry-run=server", "--namespace=istio-system", "--filename", "-"];
     let mut privileged = None;
     for composition in COMPOSITIONS {
-        let rendered = world.render(composition)?;
+        let rendered = fixture.render(composition)?;
         let documents = documents(&rendered)?;
         for deployment in documents.iter().filter(|one| one["kind"] == "Deployment") {
             let mut pod = deployment["spec"]["template"].clone();
             pod["apiVersion"] = json!("v1");
             pod["kind"] = json!("Pod");
             pod["metadata"]["name"] = json!("sidecar-injector");
-            let answer = world.kubectl().run_with_input(create, &pod.to_string())?;
+            let answer = fixture.kubectl().run_with_input(create, &pod.to_string())?;
             ensure!(answer.succeeded, "{composition:?}: {}", answer.stderr);
             pod["spec"]["containers"][0]["securityContext"]["privileged"] = json!(true);
             privileged = Some(pod);
         }
     }
     let pod = privileged.context("there is no Deployment")?;
-    let answer = world.kubectl().run_with_input(create, &pod.to_string())?;
+    let answer = fixture.kubectl().run_with_input(create, &pod.to_string())?;
     ensure!(!answer.succeeded, "the standard is not enforced here");
     Ok(())
 }

@@ -7,29 +7,27 @@ use e2e::manifests::Composition;
 use e2e::wait;
 use serde_json::{Value, json};
 
+use crate::fixture::{Fixture, PATIENCE, document, documents};
 use crate::injector::Injector;
 use crate::issued::Issued;
-use crate::mounted::Mounted;
+use crate::mounted_volumes::Mounted;
 use crate::pods::{self, Stream};
-use crate::world::{PATIENCE, World, document, documents};
 
 /// Pods are created all the time while the test acts as cert-manager: first it writes a key that
 /// does not match the certificate, then a leaf of another CA. Then the configuration changes.
-pub(crate) fn pods_are_injected_while_mounted_certificates_are_replaced(
-    world: &World,
-) -> Result<()> {
+pub(crate) fn pods_are_injected_while_certificates_are_replaced(fixture: &Fixture) -> Result<()> {
     for composition in COMPOSITIONS {
-        world.clear()?;
+        fixture.clear()?;
         let revision = composition.revision.unwrap_or("default");
-        replaced(world, composition, revision).with_context(|| format!("{composition:?}"))?;
+        replaced(fixture, composition, revision).with_context(|| format!("{composition:?}"))?;
     }
     Ok(())
 }
 
-fn replaced(world: &World, composition: Composition, revision: &str) -> Result<()> {
-    let rendered = world.render(composition)?;
-    world.make_namespace()?;
-    world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+fn replaced(fixture: &Fixture, composition: Composition, revision: &str) -> Result<()> {
+    let rendered = fixture.render(composition)?;
+    fixture.make_namespace()?;
+    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
     let deployment = documents(&rendered)?.into_iter().find(|one| one["kind"] == "Deployment");
     let deployment = deployment.context("there is no Deployment")?;
     let name = deployment["metadata"]["name"].as_str().context("a Deployment has a name")?;
@@ -38,51 +36,51 @@ fn replaced(world: &World, composition: Composition, revision: &str) -> Result<(
     let configuration = name.replace("sidecar-injector", "istio-sidecar-injector");
 
     let dns = format!("{name}.istio-system.svc");
-    let [first, second] = ["200h", "300h"].map(|lifetime| Issued::new(world, &dns, lifetime));
+    let [first, second] = ["200h", "300h"].map(|lifetime| Issued::new(fixture, &dns, lifetime));
     let (first, second) = (first?, second?);
-    keep(world, &secret, &first, &first)?;
-    trust(world, &configuration, &first.read("ca.crt")?)?;
-    let mut mounted = Mounted::of_pod(world, pod)?;
-    let injector = Injector::of_mounted(world, &deployment, &mounted)?;
-    let client = pods::client(world)?;
-    pods::namespace(world, "istio-apps", &format!("istio.io/rev={revision}"))?;
-    world.runtime.block_on(pods::until_injected(&client, "istio-apps"))?;
-    let stream = Stream::start(world, &client, &["istio-apps"]);
+    keep(fixture, &secret, &first, &first)?;
+    trust(fixture, &configuration, &first.read("ca.crt")?)?;
+    let mut mounted = Mounted::of_pod(fixture, pod)?;
+    let injector = Injector::of_mounted(fixture, &deployment, &mounted)?;
+    let client = pods::client(fixture)?;
+    pods::namespace(fixture, "istio-apps", &format!("istio.io/rev={revision}"))?;
+    fixture.runtime.block_on(pods::until_injected(&client, "istio-apps"))?;
+    let stream = Stream::start(fixture, &client, &["istio-apps"]);
     stream.until_only("1.28.0", ENOUGH)?;
     let until = expiry(&injector)?;
 
     // The key of another certificate is rejected, and the last good pair stays.
-    keep(world, &secret, &second, &first)?;
-    mounted.update(world)?;
+    keep(fixture, &secret, &second, &first)?;
+    mounted.update(fixture)?;
     injector.until_it_says("the last good certificate stays")?;
     stream.until_only("1.28.0", ENOUGH)?;
     ensure!(expiry(&injector)? == until, "half a pair is served");
 
     // First both CAs are trusted, then the new CA's leaf is served, then only the new CA is
     // trusted.
-    trust(world, &configuration, &(first.read("ca.crt")? + &second.read("ca.crt")?))?;
+    trust(fixture, &configuration, &(first.read("ca.crt")? + &second.read("ca.crt")?))?;
     stream.until_only("1.28.0", ENOUGH)?;
-    keep(world, &secret, &second, &second)?;
-    mounted.update(world)?;
+    keep(fixture, &secret, &second, &second)?;
+    mounted.update(fixture)?;
     wait::until("the next certificate is served", PATIENCE, || {
         ensure!(expiry(&injector)? > until, "not yet");
         anyhow::Ok(())
     })?;
-    trust(world, &configuration, &second.read("ca.crt")?)?;
+    trust(fixture, &configuration, &second.read("ca.crt")?)?;
     stream.until_only("1.28.0", ENOUGH)?;
 
     let map = document(&rendered, "ConfigMap", &configuration)?;
     let values = map["data"]["values"].as_str().context("no values")?;
     let changed = json!({"data": {"values": values.replace("tag: 1.28.0", "tag: 1.29.0")}});
     let (namespace, patch) = ("--namespace=istio-system", changed.to_string());
-    world.kubectl().must(["patch", "configmap", &configuration, namespace, "--patch", &patch])?;
-    mounted.update(world)?;
+    fixture.kubectl().must(["patch", "configmap", &configuration, namespace, "--patch", &patch])?;
+    mounted.update(fixture)?;
     stream.until_only("1.29.0", ENOUGH)?;
-    stream.stop(world).map(drop)
+    stream.stop(fixture).map(drop)
 }
 
 /// Writes the Secret as cert-manager does.
-fn keep(world: &World, secret: &str, certificate: &Issued, key: &Issued) -> Result<()> {
+fn keep(fixture: &Fixture, secret: &str, certificate: &Issued, key: &Issued) -> Result<()> {
     let data = [
         ("ca.crt", certificate.read("ca.crt")?),
         ("tls.crt", certificate.read("tls.crt")?),
@@ -100,13 +98,13 @@ fn keep(world: &World, secret: &str, certificate: &Issued, key: &Issued) -> Resu
     });
     let apply = ["apply", "--server-side", "--field-manager=cert-manager-certificates-issuing"];
     let args = [&apply[..], &["--filename", "-"]].concat();
-    world.kubectl().must_with_input(args, &secret.to_string()).map(drop)
+    fixture.kubectl().must_with_input(args, &secret.to_string()).map(drop)
 }
 
 /// Writes `caBundle` as cert-manager's injector does, without applying the object.
-pub(crate) fn trust(world: &World, configuration: &str, pem: &str) -> Result<()> {
+pub(crate) fn trust(fixture: &Fixture, configuration: &str, pem: &str) -> Result<()> {
     let bundle = BASE64_STANDARD.encode(pem);
-    let patch: Vec<Value> = (0..world.bundles(configuration)?.len())
+    let patch: Vec<Value> = (0..fixture.bundles(configuration)?.len())
         .map(|entry| {
             let path = format!("/webhooks/{entry}/clientConfig/caBundle");
             json!({"op": "add", "path": path, "value": bundle})
@@ -120,7 +118,7 @@ pub(crate) fn trust(world: &World, configuration: &str, pem: &str) -> Result<()>
         "--type=json",
         &format!("--patch={}", Value::Array(patch)),
     ];
-    world.kubectl().must(args).map(drop)
+    fixture.kubectl().must(args).map(drop)
 }
 
 fn expiry(injector: &Injector) -> Result<u64> {

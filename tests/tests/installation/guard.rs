@@ -11,19 +11,19 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::fixture::{Fixture, PATIENCE};
 use crate::injector::{Injector, token, token_in};
 use crate::pods;
-use crate::world::{PATIENCE, World};
 
-pub(crate) fn the_injectors_account_may_change_nothing_but_ca_bundle(world: &World) -> Result<()> {
-    let rendered = world.render(Composition::of(&[]))?;
-    world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+pub(crate) fn injector_account_can_change_only_ca_bundle(fixture: &Fixture) -> Result<()> {
+    let rendered = fixture.render(Composition::of(&[]))?;
+    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
     // More permissions than the manifests grant, so that the policy is what denies.
-    world.kubectl().must_with_input(["apply", "--filename", "-"], WIDER)?;
-    let policy = world.get("validatingadmissionpolicy", "sidecar-injector-webhooks")?;
-    let token = token(world, "sidecar-injector")?;
-    let kubeconfig = world.servers.kubeconfig(0, "thief", &token)?;
-    let thief = Thief { world, kubeconfig: &kubeconfig };
+    fixture.kubectl().must_with_input(["apply", "--filename", "-"], WIDER)?;
+    let policy = fixture.get("validatingadmissionpolicy", "sidecar-injector-webhooks")?;
+    let token = token(fixture, "sidecar-injector")?;
+    let kubeconfig = fixture.servers.kubeconfig(0, "thief", &token)?;
+    let thief = Thief { fixture, kubeconfig: &kubeconfig };
 
     // Policies take effect a moment after they are written. A repeated change would be no change
     // and therefore allowed, so each attempt differs.
@@ -37,7 +37,7 @@ pub(crate) fn the_injectors_account_may_change_nothing_but_ca_bundle(world: &Wor
         ensure!(answer.stderr.contains("the injector may"), "not yet: {}", answer.stderr);
         anyhow::Ok(())
     })?;
-    let warnings = world.get("validatingadmissionpolicy", "sidecar-injector-webhooks")?;
+    let warnings = fixture.get("validatingadmissionpolicy", "sidecar-injector-webhooks")?;
     let warnings = &warnings["status"]["typeChecking"]["expressionWarnings"];
     ensure!(warnings.is_null(), "{warnings}; {policy}");
 
@@ -102,11 +102,11 @@ pub(crate) fn the_injectors_account_may_change_nothing_but_ca_bundle(world: &Wor
     }
     // The policies do not bind the administrator, and the injector works.
     let rename = r#"[{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 6}]"#;
-    world.kubectl().must(["patch", CONFIGURATION, NAME, "--type=json", "--patch", rename])?;
-    let bundles = world.bundles(NAME)?;
-    let injector = Injector::of_manifests(world, &rendered)?;
+    fixture.kubectl().must(["patch", CONFIGURATION, NAME, "--type=json", "--patch", rename])?;
+    let bundles = fixture.bundles(NAME)?;
+    let injector = Injector::of_manifests(fixture, &rendered)?;
     wait::until("the injector has written caBundle", PATIENCE, || {
-        ensure!(world.bundles(NAME)?.iter().all(|bundle| !bundles.contains(bundle)), "not yet");
+        ensure!(fixture.bundles(NAME)?.iter().all(|bundle| !bundles.contains(bundle)), "not yet");
         anyhow::Ok(())
     })?;
     let failures = injector.count("webhook_patch_failures_total")?;
@@ -117,20 +117,20 @@ pub(crate) fn the_injectors_account_may_change_nothing_but_ca_bundle(world: &Wor
 }
 
 /// The policies for the account of a revision are created and deleted with the revision.
-pub(crate) fn a_revision_is_guarded_by_policies_of_its_own(world: &World) -> Result<()> {
+pub(crate) fn revision_has_its_own_guard_policies(fixture: &Fixture) -> Result<()> {
     let apply = ["apply", "--filename", "-"];
     let canary = Composition { components: &["revision"], revision: Some("canary"), tags: &[] };
-    let canary = world.render(canary)?;
-    for rendered in [&world.render(Composition::of(&[]))?, &canary] {
-        world.kubectl().must_with_input(apply, rendered)?;
+    let canary = fixture.render(canary)?;
+    for rendered in [&fixture.render(Composition::of(&[]))?, &canary] {
+        fixture.kubectl().must_with_input(apply, rendered)?;
     }
     let mut thieves = Vec::new();
     for account in ["sidecar-injector", "sidecar-injector-canary"] {
-        let token = token(world, account)?;
-        thieves.push((account, world.servers.kubeconfig(0, account, &token)?));
+        let token = token(fixture, account)?;
+        thieves.push((account, fixture.servers.kubeconfig(0, account, &token)?));
     }
     let theft = |(account, kubeconfig): &(&str, PathBuf)| -> Result<Answer> {
-        let thief = Thief { world, kubeconfig };
+        let thief = Thief { fixture, kubeconfig };
         let change =
             r#"[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]"#;
         let configuration = format!("istio-{account}");
@@ -146,7 +146,7 @@ pub(crate) fn a_revision_is_guarded_by_policies_of_its_own(world: &World) -> Res
     })?;
     // Deletes only the policies of the revision, so that its account still exists.
     let policies = "validatingadmissionpolicies,validatingadmissionpolicybindings";
-    world.kubectl().must(["delete", policies, "--selector=istio.io/rev=canary"])?;
+    fixture.kubectl().must(["delete", policies, "--selector=istio.io/rev=canary"])?;
     wait::until("the revision's account is held no more", PATIENCE, || {
         let answer = theft(&thieves[1])?;
         ensure!(answer.succeeded, "{}", answer.stderr);
@@ -159,20 +159,20 @@ pub(crate) fn a_revision_is_guarded_by_policies_of_its_own(world: &World) -> Res
 
 /// The usual way to another namespace: the `namespace` of a kustomization, which does not change
 /// expressions. The policies do not bind an account of the same name in another namespace.
-pub(crate) fn an_installation_in_another_namespace_is_guarded(world: &World) -> Result<()> {
+pub(crate) fn installation_in_another_namespace_is_guarded(fixture: &Fixture) -> Result<()> {
     let folder = TempDir::new().context("making a folder for a kustomization")?;
-    fs::write(folder.path().join("base.yaml"), world.render(Composition::of(&[]))?)?;
+    fs::write(folder.path().join("base.yaml"), fixture.render(Composition::of(&[]))?)?;
     let kustomization = "{resources: [base.yaml], namespace: istio-elsewhere}";
     fs::write(folder.path().join("kustomization.yaml"), kustomization)?;
     let path = folder.path().to_str().context("a path in UTF-8")?;
-    world.kubectl().must(["apply", "--kustomize", path])?;
-    world.kubectl().must_with_input(["apply", "--filename", "-"], NAMESAKE)?;
+    fixture.kubectl().must(["apply", "--kustomize", path])?;
+    fixture.kubectl().must_with_input(["apply", "--filename", "-"], NAMESAKE)?;
     let [ours, theirs] = ["istio-elsewhere", "istio-of-others"].map(|namespace| {
-        let token = token_in(world, namespace, "sidecar-injector")?;
-        world.servers.kubeconfig(0, namespace, &token)
+        let token = token_in(fixture, namespace, "sidecar-injector")?;
+        fixture.servers.kubeconfig(0, namespace, &token)
     });
     let (ours, theirs) = (ours?, theirs?);
-    let [ours, theirs] = [&ours, &theirs].map(|kubeconfig| Thief { world, kubeconfig });
+    let [ours, theirs] = [&ours, &theirs].map(|kubeconfig| Thief { fixture, kubeconfig });
     let secret = OTHER_SECRET.replace("NAME", "other");
     let secret = secret.replace("istio-system", "istio-elsewhere");
     let create = ["create", "--dry-run=server", "--filename", "-"];
@@ -198,10 +198,10 @@ pub(crate) fn an_installation_in_another_namespace_is_guarded(world: &World) -> 
 
 /// A Secret that exists before the injector may have an owner, as operators set it, a finalizer and
 /// another type. A policy that rejected those would leave the injector without a CA.
-pub(crate) fn a_secret_that_others_own_is_written_all_the_same(world: &World) -> Result<()> {
-    let rendered = world.render(Composition::of(&[]))?;
-    world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
-    let owner = world.get("configmap", "istio")?["metadata"]["uid"].clone();
+pub(crate) fn secret_with_foreign_owner_is_still_written(fixture: &Fixture) -> Result<()> {
+    let rendered = fixture.render(Composition::of(&[]))?;
+    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    let owner = fixture.get("configmap", "istio")?["metadata"]["uid"].clone();
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret",
         "metadata": {
@@ -212,68 +212,70 @@ pub(crate) fn a_secret_that_others_own_is_written_all_the_same(world: &World) ->
         },
         "type": "kubernetes.io/tls", "data": {"tls.crt": "", "tls.key": ""},
     });
-    world.kubectl().must_with_input(["create", "--filename", "-"], &secret.to_string())?;
-    until_secrets_are_guarded(world)?;
-    let injector = Injector::of_manifests(world, &rendered)?;
-    world.until_published(NAME)?;
+    fixture.kubectl().must_with_input(["create", "--filename", "-"], &secret.to_string())?;
+    until_secrets_are_guarded(fixture)?;
+    let injector = Injector::of_manifests(fixture, &rendered)?;
+    fixture.until_published(NAME)?;
     ensure!(injector.count("webhook_patch_failures_total")? == 0, "writes failed");
-    let kept = world.get("secret", "sidecar-injector-ca")?;
+    let kept = fixture.get("secret", "sidecar-injector-ca")?;
     ensure!(kept["metadata"]["finalizers"] == json!(["example.com/kept"]), "{}", kept["metadata"]);
     ensure!(kept["metadata"]["ownerReferences"][0]["uid"] == owner, "{}", kept["metadata"]);
     ensure!(kept["type"] == "kubernetes.io/tls", "{}", kept["type"]);
     let free = r#"[{"op": "remove", "path": "/metadata/finalizers"}]"#;
     let own = ["secret", "sidecar-injector-ca", "--namespace=istio-system", "--type=json"];
-    world.kubectl().must([&["patch"], &own[..], &["--patch", free]].concat()).map(drop)
+    fixture.kubectl().must([&["patch"], &own[..], &["--patch", free]].concat()).map(drop)
 }
 
 /// The injector must not write the token Secret of an account, nor lose its certificate because of
 /// it. It keeps serving its certificate, and recreates the Secret when the token Secret is gone.
-pub(crate) fn a_secret_that_became_a_token_is_left_alone_and_told_of(world: &World) -> Result<()> {
-    let rendered = world.render(Composition::of(&[]))?;
-    world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
-    until_secrets_are_guarded(world)?;
-    let injector = Injector::of_manifests(world, &rendered)?;
-    let published = world.until_published(NAME)?;
+pub(crate) fn secret_turned_into_a_token_is_reported_and_not_written(
+    fixture: &Fixture,
+) -> Result<()> {
+    let rendered = fixture.render(Composition::of(&[]))?;
+    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    until_secrets_are_guarded(fixture)?;
+    let injector = Injector::of_manifests(fixture, &rendered)?;
+    let published = fixture.until_published(NAME)?;
     let delete = ["delete", "secret", "sidecar-injector-ca", "--namespace=istio-system"];
 
     // A changed Secret keeps its type, because the type is immutable.
     let retyped = r#"{"type": "kubernetes.io/tls"}"#;
     let patch = ["patch", "secret", "sidecar-injector-ca", "--namespace=istio-system", "--patch"];
-    let answer = world.kubectl().run([&patch[..], &[retyped]].concat())?;
+    let answer = fixture.kubectl().run([&patch[..], &[retyped]].concat())?;
     ensure!(answer.stderr.contains("type: Invalid value"), "{}", answer.stderr);
 
     // The Secret is recreated while the injector is suspended.
     injector.process.signal(Signal::STOP)?;
-    world.kubectl().must(delete)?;
+    fixture.kubectl().must(delete)?;
     let account = json!({"kubernetes.io/service-account.name": "sidecar-injector"});
     let other = json!({
         "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
         "metadata": {"name": "sidecar-injector-ca", "namespace": "istio-system", "annotations": account},
     });
-    world.kubectl().must_with_input(["create", "--filename", "-"], &other.to_string())?;
+    fixture.kubectl().must_with_input(["create", "--filename", "-"], &other.to_string())?;
     injector.process.signal(Signal::CONT)?;
     injector.until_it_says("may not write the token of an account; delete this Secret")?;
-    let kept = world.get("secret", "sidecar-injector-ca")?;
+    let kept = fixture.get("secret", "sidecar-injector-ca")?;
     ensure!(kept["data"].is_null() && kept["metadata"]["annotations"] == account, "{kept}");
-    ensure!(world.until_published(NAME)? == published, "another CA was published");
-    let client = pods::client(world)?;
-    pods::namespace(world, "istio-tokens", "istio-injection=enabled")?;
-    world.runtime.block_on(pods::until_injected(&client, "istio-tokens"))?;
+    ensure!(fixture.until_published(NAME)? == published, "another CA was published");
+    let client = pods::client(fixture)?;
+    pods::namespace(fixture, "istio-tokens", "istio-injection=enabled")?;
+    fixture.runtime.block_on(pods::until_injected(&client, "istio-tokens"))?;
 
-    world.kubectl().must(delete)?;
+    fixture.kubectl().must(delete)?;
     wait::until("the Secret is back", PATIENCE, || {
-        let secret = world.get("secret", "sidecar-injector-ca")?;
+        let secret = fixture.get("secret", "sidecar-injector-ca")?;
         ensure!(secret["type"] == "Opaque", "{}", secret["type"]);
         anyhow::Ok(())
     })?;
-    ensure!(world.until_published(NAME)? == published, "it has another CA");
+    ensure!(fixture.until_published(NAME)? == published, "it has another CA");
     Ok(())
 }
 
-fn until_secrets_are_guarded(world: &World) -> Result<()> {
-    let token = token(world, "sidecar-injector")?;
-    let kubeconfig = world.servers.kubeconfig(0, "thief", &token)?;
-    let thief = Thief { world, kubeconfig: &kubeconfig };
+fn until_secrets_are_guarded(fixture: &Fixture) -> Result<()> {
+    let token = token(fixture, "sidecar-injector")?;
+    let kubeconfig = fixture.servers.kubeconfig(0, "thief", &token)?;
+    let thief = Thief { fixture, kubeconfig: &kubeconfig };
     let mut tries = 0;
     wait::until("the policy is in force", PATIENCE, || {
         tries += 1;
@@ -285,7 +287,7 @@ fn until_secrets_are_guarded(world: &World) -> Result<()> {
 }
 
 struct Thief<'a> {
-    world: &'a World,
+    fixture: &'a Fixture,
     kubeconfig: &'a Path,
 }
 
@@ -298,7 +300,7 @@ impl Thief<'_> {
         let kubeconfig = self.kubeconfig.to_str().context("a path in UTF-8")?;
         // The later flag counts.
         let args = [args, &["--kubeconfig", kubeconfig]].concat();
-        self.world.kubectl().run_with_input(args, input)
+        self.fixture.kubectl().run_with_input(args, input)
     }
 }
 

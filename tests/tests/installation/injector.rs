@@ -8,8 +8,8 @@ use e2e::process::Process;
 use e2e::{http, wait};
 use serde_json::Value;
 
-use crate::mounted::Mounted;
-use crate::world::{PATIENCE, World, documents};
+use crate::fixture::{Fixture, PATIENCE, documents};
+use crate::mounted_volumes::Mounted;
 
 pub(crate) struct Injector {
     pub(crate) process: Process,
@@ -19,14 +19,14 @@ pub(crate) struct Injector {
 impl Injector {
     /// Starts the program as a rendered Deployment would, with its flags and its account's token,
     /// and waits until it is ready.
-    pub(crate) fn of_manifests(world: &World, rendered: &str) -> Result<Self> {
-        let mut injector = Self::launch(world, rendered, &[])?;
+    pub(crate) fn of_manifests(fixture: &Fixture, rendered: &str) -> Result<Self> {
+        let mut injector = Self::launch(fixture, rendered, &[])?;
         injector.until_ready()?;
         Ok(injector)
     }
 
     /// Starts the program as [`Injector::of_manifests`] with further flags, and without waiting.
-    pub(crate) fn launch(world: &World, rendered: &str, further: &[String]) -> Result<Self> {
+    pub(crate) fn launch(fixture: &Fixture, rendered: &str, further: &[String]) -> Result<Self> {
         let documents = documents(rendered)?;
         let deployment = documents.iter().find(|one| one["kind"] == "Deployment");
         let deployment = deployment.context("there is no Deployment")?;
@@ -39,14 +39,18 @@ impl Injector {
         let revision = env.filter(|one| one["name"] == "REVISION").map(|one| text(&one["value"]));
         flags.extend(revision.map(|revision| format!("--revision={revision}")));
         let account = text(&pod["serviceAccountName"]);
-        let kubeconfig = world.servers.kubeconfig(0, &account, &token(world, &account)?)?;
+        let kubeconfig = fixture.servers.kubeconfig(0, &account, &token(fixture, &account)?)?;
         flags.push(format!("--kubeconfig={}", kubeconfig.display()));
         flags.extend_from_slice(further);
-        Self::begin(world, &text(&deployment["metadata"]["name"]), &flags)
+        Self::begin(fixture, &text(&deployment["metadata"]["name"]), &flags)
     }
 
     /// Starts the program as a Deployment that mounts all its input: no kubeconfig, no token.
-    pub(crate) fn of_mounted(world: &World, deployment: &Value, mounted: &Mounted) -> Result<Self> {
+    pub(crate) fn of_mounted(
+        fixture: &Fixture,
+        deployment: &Value,
+        mounted: &Mounted,
+    ) -> Result<Self> {
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
         let flags = container["args"].as_array().context("there are no flags")?;
         let flags = flags.iter().filter_map(Value::as_str).map(|flag| mounted.flag(flag));
@@ -55,7 +59,7 @@ impl Injector {
         let revision = env
             .filter(|one| one["name"] == "REVISION")
             .map(|one| format!("--revision={}", one["value"].as_str().unwrap_or_default()));
-        Self::start(world, name, &flags.chain(revision).collect::<Vec<_>>())
+        Self::start(fixture, name, &flags.chain(revision).collect::<Vec<_>>())
     }
 
     /// Waits until the log has a text.
@@ -67,14 +71,14 @@ impl Injector {
     }
 
     /// Starts it as the Service `service` in `istio-system`, and waits until it is ready.
-    pub(crate) fn start(world: &World, service: &str, flags: &[String]) -> Result<Self> {
-        let mut injector = Self::begin(world, service, flags)?;
+    pub(crate) fn start(fixture: &Fixture, service: &str, flags: &[String]) -> Result<Self> {
+        let mut injector = Self::begin(fixture, service, flags)?;
         injector.until_ready()?;
         Ok(injector)
     }
 
-    fn begin(world: &World, service: &str, flags: &[String]) -> Result<Self> {
-        let address = world.kubectl().must([
+    fn begin(fixture: &Fixture, service: &str, flags: &[String]) -> Result<Self> {
+        let address = fixture.kubectl().must([
             "get",
             "service",
             service,
@@ -87,11 +91,11 @@ impl Injector {
             format!("--adminAddr={admin}"),
             "--shutdown-delay=1s".to_owned(),
         ];
-        let folder = world.servers.folder();
+        let folder = fixture.servers.folder();
         // In a pod the port would be free; here, several injectors share an address.
         let flags = flags.iter().filter(|flag| !flag.starts_with("--probeAddr="));
         let flags = own.iter().chain(flags);
-        let process = Process::start(folder, service, &world.injector, flags)?;
+        let process = Process::start(folder, service, &fixture.injector, flags)?;
         Ok(Self { process, admin })
     }
 
@@ -124,12 +128,12 @@ impl Injector {
 }
 
 /// Returns a token of an account in `istio-system`.
-pub(crate) fn token(world: &World, account: &str) -> Result<String> {
-    token_in(world, "istio-system", account)
+pub(crate) fn token(fixture: &Fixture, account: &str) -> Result<String> {
+    token_in(fixture, "istio-system", account)
 }
 
 /// Returns a token of an account in any namespace.
-pub(crate) fn token_in(world: &World, namespace: &str, account: &str) -> Result<String> {
+pub(crate) fn token_in(fixture: &Fixture, namespace: &str, account: &str) -> Result<String> {
     let create = ["create", "token", account, "--namespace", namespace, "--duration=1h"];
-    Ok(world.kubectl().must(create)?.trim().to_owned())
+    Ok(fixture.kubectl().must(create)?.trim().to_owned())
 }

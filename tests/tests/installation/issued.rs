@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-use crate::world::World;
+use crate::fixture::Fixture;
 
 /// A CA of its own, and a leaf: `ca.crt`, `tls.crt` and `tls.key` in PEM.
 pub(crate) struct Issued {
@@ -16,9 +16,9 @@ pub(crate) struct Issued {
 
 impl Issued {
     /// Issues them for a name with this lifetime.
-    pub(crate) fn new(world: &World, name: &str, lifetime: &str) -> Result<Self> {
+    pub(crate) fn new(fixture: &Fixture, name: &str, lifetime: &str) -> Result<Self> {
         let folder = tempfile::tempdir().context("making a folder")?;
-        let issued = Command::new(world.programs.own("webhook-certs")?)
+        let issued = Command::new(fixture.programs.own("webhook-certs")?)
             .args(["issue", "--dns", name, "--lifetime", lifetime, "--out"])
             .arg(folder.path())
             .output()

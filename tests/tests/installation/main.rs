@@ -5,25 +5,25 @@
 //! run in a network namespace of this process, in which Services have their own addresses and
 //! ports.
 
-mod anybody;
 mod apply;
+mod direct_calls;
 mod files;
+mod fixture;
 mod guard;
 mod injector;
 mod issued;
-mod leftovers;
 mod migration;
 mod monitoring;
-mod mounted;
+mod mounted_volumes;
+mod namespace_cleanup;
 mod pods;
-mod required;
+mod require_injection;
 mod revisions;
 mod rights;
 mod starting;
 mod token;
 mod uninstall;
-mod unreached;
-mod world;
+mod without_replicas;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use e2e::failure;
 use e2e::netns::Namespace;
 use libtest_mimic::{Arguments, Failed, Trial};
 
-use world::World;
+use fixture::Fixture;
 
 fn main() -> Result<ExitCode> {
     let mut arguments = Arguments::from_args();
@@ -44,51 +44,51 @@ fn main() -> Result<ExitCode> {
     let network = Namespace::create()?;
     network.ip(&format!("address add {SERVICES} dev lo"))?;
     network.enter()?;
-    let world = Arc::new(World::start()?);
-    let conclusion = libtest_mimic::run(&arguments, trials(Some(&world)));
-    drop(world);
+    let fixture = Arc::new(Fixture::start()?);
+    let conclusion = libtest_mimic::run(&arguments, trials(Some(&fixture)));
+    drop(fixture);
     Ok(conclusion.exit_code())
 }
 
 /// Lists the tests in the order in which they run.
 macro_rules! stories {
-    ($world:expr, $($module:ident :: $story:ident)*) => {
+    ($fixture:expr, $($module:ident :: $story:ident)*) => {
         vec![$({
-            let world = $world.map(Arc::clone);
+            let fixture = $fixture.map(Arc::clone);
             let name = concat!(stringify!($module), "::", stringify!($story));
             Trial::test(name, move || {
-                let world = world.ok_or("it was only listed")?;
-                let told = world.clear().and_then(|()| $module::$story(&world));
+                let fixture = fixture.ok_or("it was only listed")?;
+                let told = fixture.clear().and_then(|()| $module::$story(&fixture));
                 told.map_err(|error| Failed::from(failure::tell(name, &error)))
             })
         }),*]
     };
 }
 
-fn trials(world: Option<&Arc<World>>) -> Vec<Trial> {
-    stories![world,
-        apply::what_is_applied_again_and_by_other_means_stays_as_it_is
-        apply::an_entry_that_is_wanted_no_more_goes
-        apply::the_pod_security_standard_accepts_every_pod_of_ours
-        starting::a_first_installation_refuses_no_pod_of_labelled_namespaces
-        guard::the_injectors_account_may_change_nothing_but_ca_bundle
-        guard::a_revision_is_guarded_by_policies_of_its_own
-        guard::an_installation_in_another_namespace_is_guarded
-        guard::a_secret_that_others_own_is_written_all_the_same
-        guard::a_secret_that_became_a_token_is_left_alone_and_told_of
-        token::it_reaches_nothing_but_its_own
-        token::it_does_not_become_another_accounts
-        token::it_keeps_no_config_map_that_it_creates
-        rights::every_right_of_a_component_is_used_and_none_is_missing
-        rights::without_a_right_of_a_component_the_rest_goes_on
-        required::namespaces_that_require_injection_have_no_pod_without_a_sidecar
-        unreached::without_a_replica_pods_are_refused_until_the_webhook_is_taken_away
-        anybody::a_call_of_anybody_changes_nothing_and_tells_no_secret
-        monitoring::alerts_and_dashboard_ask_for_metrics_that_exist
-        revisions::a_tag_leads_to_the_revision_it_points_at
-        files::pods_are_injected_while_mounted_certificates_are_replaced
-        uninstall::deleting_what_was_applied_leaves_nothing
-        migration::every_pod_is_injected_once_on_the_way_from_istiod_and_back
+fn trials(fixture: Option<&Arc<Fixture>>) -> Vec<Trial> {
+    stories![fixture,
+        apply::repeated_apply_by_every_tool_changes_nothing
+        apply::removed_entry_disappears
+        apply::pod_security_standard_accepts_all_our_pods
+        starting::first_installation_rejects_no_pod
+        guard::injector_account_can_change_only_ca_bundle
+        guard::revision_has_its_own_guard_policies
+        guard::installation_in_another_namespace_is_guarded
+        guard::secret_with_foreign_owner_is_still_written
+        guard::secret_turned_into_a_token_is_reported_and_not_written
+        token::stolen_token_reaches_only_the_injectors_objects
+        token::stolen_token_cannot_obtain_another_accounts_token
+        token::stolen_token_cannot_store_a_config_map
+        rights::every_component_permission_is_used_and_none_missing
+        rights::missing_component_permission_affects_nothing_else
+        require_injection::required_injection_allows_no_pod_without_sidecar
+        without_replicas::pods_are_rejected_without_replica_until_webhook_removal
+        direct_calls::anonymous_call_changes_nothing_and_reveals_no_secret
+        monitoring::alerts_and_dashboard_use_existing_metrics
+        revisions::tag_selects_its_revision
+        files::pods_are_injected_while_certificates_are_replaced
+        uninstall::deleting_the_manifests_leaves_nothing
+        migration::migration_from_istiod_and_back_injects_each_pod_once
     ]
 }
 

@@ -13,42 +13,42 @@ use kube::{Api, Client};
 use serde_json::json;
 use tokio::task::JoinHandle;
 
+use crate::fixture::{Fixture, document};
 use crate::injector::Injector;
 use crate::issued::Issued;
 use crate::pods::{self, Stream};
-use crate::world::{World, document};
 
-pub(crate) fn every_pod_is_injected_once_on_the_way_from_istiod_and_back(
-    world: &World,
+pub(crate) fn migration_from_istiod_and_back_injects_each_pod_once(
+    fixture: &Fixture,
 ) -> Result<()> {
-    let istiod = Istiod::install(world)?;
-    let first = istiod.start(world)?;
-    let client = pods::client(world)?;
-    let patcher = istiod.patch_bundles(world, &client)?;
-    world.until_published(ISTIODS)?;
-    pods::namespace(world, "istio-labelled", "istio-injection=enabled")?;
-    pods::namespace(world, "istio-revised", "istio.io/rev=default")?;
+    let istiod = Istiod::install(fixture)?;
+    let first = istiod.start(fixture)?;
+    let client = pods::client(fixture)?;
+    let patcher = istiod.patch_bundles(fixture, &client)?;
+    fixture.until_published(ISTIODS)?;
+    pods::namespace(fixture, "istio-labelled", "istio-injection=enabled")?;
+    pods::namespace(fixture, "istio-revised", "istio.io/rev=default")?;
     for namespace in ["istio-labelled", "istio-revised"] {
-        world.runtime.block_on(pods::until_injected(&client, namespace))?;
+        fixture.runtime.block_on(pods::until_injected(&client, namespace))?;
     }
     // Counted first: these reviews were for the pods above.
     let before = first.count(INJECTED)?;
-    let stream = Stream::start(world, &client, &["istio-labelled", "istio-revised"]);
+    let stream = Stream::start(fixture, &client, &["istio-labelled", "istio-revised"]);
     stream.until_only(BY_ISTIOD, ENOUGH)?;
 
     // Beside istiod's; it is not called until it has a caBundle.
-    let dormant = world.render(Composition::of(&["istiod", "dormant"]))?;
+    let dormant = fixture.render(Composition::of(&["istiod", "dormant"]))?;
     let apply = ["apply", "--server-side", "--filename", "-"];
-    world.kubectl().must_with_input(apply, &dormant)?;
-    let ours = Injector::of_manifests(world, &dormant)?;
-    world.until_published(OURS)?;
-    let called = world.render(Composition::of(&["istiod"]))?;
-    world.kubectl().must_with_input(apply, &called)?;
+    fixture.kubectl().must_with_input(apply, &dormant)?;
+    let ours = Injector::of_manifests(fixture, &dormant)?;
+    fixture.until_published(OURS)?;
+    let called = fixture.render(Composition::of(&["istiod"]))?;
+    fixture.kubectl().must_with_input(apply, &called)?;
     stream.until_only(BY_ISTIOD, ENOUGH)?;
 
     // From here on, our injector answers.
-    let saved = world.kubectl().must(["get", CONFIGURATION, ISTIODS, "--output=yaml"])?;
-    world.kubectl().must(["delete", CONFIGURATION, ISTIODS])?;
+    let saved = fixture.kubectl().must(["get", CONFIGURATION, ISTIODS, "--output=yaml"])?;
+    fixture.kubectl().must(["delete", CONFIGURATION, ISTIODS])?;
     stream.until_only(BY_OURS, ENOUGH)?;
     let by_first = first.count(INJECTED)? - before;
     let mut first = first;
@@ -56,20 +56,20 @@ pub(crate) fn every_pod_is_injected_once_on_the_way_from_istiod_and_back(
     stream.until_only(BY_OURS, ENOUGH)?;
 
     // And back: istiod first, then its configuration as it was, caBundle included.
-    let second = istiod.start(world)?;
+    let second = istiod.start(fixture)?;
     let restored = without_server_fields(&saved)?;
-    world.kubectl().must_with_input(["create", "--filename", "-"], &restored)?;
+    fixture.kubectl().must_with_input(["create", "--filename", "-"], &restored)?;
     stream.until_only(BY_ISTIOD, ENOUGH)?;
     let by_ours = ours.count(INJECTED)?;
-    world.kubectl().must(["delete", CONFIGURATION, OURS])?;
+    fixture.kubectl().must(["delete", CONFIGURATION, OURS])?;
     stream.until_only(BY_ISTIOD, ENOUGH)?;
     let delete = ["delete", "--ignore-not-found", "--wait=false", "--filename", "-"];
-    world.kubectl().must_with_input(delete, &called)?;
+    fixture.kubectl().must_with_input(delete, &called)?;
     let mut ours = ours;
     ours.process.stop()?;
     stream.until_only(BY_ISTIOD, ENOUGH)?;
 
-    let tally = stream.stop(world)?;
+    let tally = stream.stop(fixture)?;
     patcher.abort();
     let by_second = second.count(INJECTED)?;
     let reviews = by_first + by_ours + by_second;
@@ -77,7 +77,7 @@ pub(crate) fn every_pod_is_injected_once_on_the_way_from_istiod_and_back(
     ensure!(tally.all() == reviews, "{} pods were injected {reviews} times", tally.all());
     ensure!(tally.count(BY_OURS) == by_ours, "{by_ours} by ours: {:?}", tally.by_tag);
     // istiod's objects and settings are unchanged.
-    ensure!(world.get("configmap", ISTIODS)?["data"]["values"] == istiod.values.as_str());
+    ensure!(fixture.get("configmap", ISTIODS)?["data"]["values"] == istiod.values.as_str());
     Ok(())
 }
 
@@ -89,9 +89,9 @@ struct Istiod {
 }
 
 impl Istiod {
-    fn install(world: &World) -> Result<Self> {
-        world.make_namespace()?;
-        let base = world.render(Composition::of(&[]))?;
+    fn install(fixture: &Fixture) -> Result<Self> {
+        fixture.make_namespace()?;
+        let base = fixture.render(Composition::of(&[]))?;
         let mut maps =
             [document(&base, "ConfigMap", "istio")?, document(&base, "ConfigMap", ISTIODS)?];
         let values = maps[1]["data"]["values"].as_str().context("no values")?;
@@ -109,30 +109,30 @@ impl Istiod {
         let [mesh, sidecar] = maps;
         for object in [mesh, sidecar, service, istiod::of_default_revision(false)] {
             let apply = ["apply", "--server-side", "--field-manager=helm", "--filename", "-"];
-            world.kubectl().must_with_input(apply, &object.to_string())?;
+            fixture.kubectl().must_with_input(apply, &object.to_string())?;
         }
-        let issued = Issued::new(world, "istiod.istio-system.svc", "168h")?;
+        let issued = Issued::new(fixture, "istiod.istio-system.svc", "168h")?;
         // It reads the same settings, but with another tag, which identifies the injector of a pod.
         let its = values.replace(BY_OURS, BY_ISTIOD);
         fs::write(issued.path("values.yaml"), its).context("writing values")?;
         Ok(Self { values, issued })
     }
 
-    fn start(&self, world: &World) -> Result<Injector> {
+    fn start(&self, fixture: &Fixture) -> Result<Injector> {
         let path = |name: &str| self.issued.path(name).display().to_string();
         let flags = [
             format!("--valuesFile={}", path("values.yaml")),
             format!("--tlsCertFile={}", path("tls.crt")),
             format!("--tlsKeyFile={}", path("tls.key")),
         ];
-        Injector::start(world, "istiod", &flags)
+        Injector::start(fixture, "istiod", &flags)
     }
 
     /// Writes its CA into every configuration of its revision repeatedly, as istiod does.
-    fn patch_bundles(&self, world: &World, client: &Client) -> Result<JoinHandle<()>> {
+    fn patch_bundles(&self, fixture: &Fixture, client: &Client) -> Result<JoinHandle<()>> {
         let authority = self.issued.read("ca.crt")?.into_bytes();
         let client = client.clone();
-        Ok(world.runtime.spawn(async move {
+        Ok(fixture.runtime.spawn(async move {
             loop {
                 // On a conflict, the next round retries.
                 let _ = patch_bundles(&client, &authority).await;

@@ -7,23 +7,23 @@ use e2e::manifests::Composition;
 use e2e::wait::until;
 use serde_json::Value;
 
+use crate::fixture::{Fixture, PATIENCE, documents};
 use crate::injector::Injector;
 use crate::pods;
-use crate::world::{PATIENCE, World, documents};
 
-pub(crate) fn alerts_and_dashboard_ask_for_metrics_that_exist(world: &World) -> Result<()> {
-    let rendered = world.render(Composition::of(&["prometheus", "grafana"]))?;
-    world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
-    let injector = Injector::of_manifests(world, &rendered)?;
-    world.until_published("istio-sidecar-injector")?;
+pub(crate) fn alerts_and_dashboard_use_existing_metrics(fixture: &Fixture) -> Result<()> {
+    let rendered = fixture.render(Composition::of(&["prometheus", "grafana"]))?;
+    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    let injector = Injector::of_manifests(fixture, &rendered)?;
+    fixture.until_published("istio-sidecar-injector")?;
     // Some series appear with the first review.
-    let client = pods::client(world)?;
-    pods::namespace(world, "istio-pods", "istio-injection=enabled")?;
-    world.runtime.block_on(pods::until_injected(&client, "istio-pods"))?;
+    let client = pods::client(fixture)?;
+    pods::namespace(fixture, "istio-pods", "istio-injection=enabled")?;
+    fixture.runtime.block_on(pods::until_injected(&client, "istio-pods"))?;
     // Others appear with an error.
     let wipe = r#"[{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]"#;
     let hook = "mutatingwebhookconfiguration/istio-sidecar-injector";
-    world.kubectl().must(["patch", hook, "--type=json", "--patch", wipe])?;
+    fixture.kubectl().must(["patch", hook, "--type=json", "--patch", wipe])?;
     let overwrites = "sidecar_injector_ca_bundle_overwrites_total{manager=";
     let page = until("the overwritten caBundle is counted", PATIENCE, || {
         let page = injector.metrics()?;

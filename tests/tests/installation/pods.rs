@@ -11,7 +11,7 @@ use kube::{Api, Client};
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use crate::world::{PATIENCE, World};
+use crate::fixture::{Fixture, PATIENCE};
 
 /// Pods that are created all the time, until the value is stopped or dropped.
 pub(crate) struct Stream {
@@ -30,13 +30,13 @@ pub(crate) struct Tally {
 impl Stream {
     /// Creates pods in each of the namespaces in turn, by several clients at once. Each must be
     /// injected.
-    pub(crate) fn start(world: &World, client: &Client, namespaces: &[&'static str]) -> Self {
-        Self::judged(world, client, namespaces, tag_of_only_proxy)
+    pub(crate) fn start(fixture: &Fixture, client: &Client, namespaces: &[&'static str]) -> Self {
+        Self::judged(fixture, client, namespaces, tag_of_only_proxy)
     }
 
     /// Creates pods as [`Stream::start`]. Pods may also stay unchanged; those count as [`BARE`].
-    pub(crate) fn of_any(world: &World, client: &Client, namespaces: &[&'static str]) -> Self {
-        Self::judged(world, client, namespaces, |pod| match pod.spec.as_ref() {
+    pub(crate) fn of_any(fixture: &Fixture, client: &Client, namespaces: &[&'static str]) -> Self {
+        Self::judged(fixture, client, namespaces, |pod| match pod.spec.as_ref() {
             Some(spec) if spec.containers.len() == 1 && spec.init_containers.is_none() => {
                 Ok(BARE.to_owned())
             }
@@ -45,7 +45,7 @@ impl Stream {
     }
 
     fn judged(
-        world: &World,
+        fixture: &Fixture,
         client: &Client,
         namespaces: &[&'static str],
         tag: fn(&Pod) -> Result<String>,
@@ -55,7 +55,7 @@ impl Stream {
         let worker = |first: usize| {
             let (client, tally) = (client.clone(), Arc::clone(&tally));
             let (stopped, namespaces) = (stopped.clone(), namespaces.to_vec());
-            world.runtime.spawn(async move {
+            fixture.runtime.spawn(async move {
                 for namespace in namespaces.iter().cycle().skip(first) {
                     if *stopped.borrow() {
                         break;
@@ -100,10 +100,10 @@ impl Stream {
     }
 
     /// Stops creating pods, and waits for the outstanding ones.
-    pub(crate) fn stop(mut self, world: &World) -> Result<Tally> {
+    pub(crate) fn stop(mut self, fixture: &Fixture) -> Result<Tally> {
         self.stop.send_replace(true);
         for worker in self.workers.drain(..) {
-            world.runtime.block_on(worker).context("the pods break off")?;
+            fixture.runtime.block_on(worker).context("the pods break off")?;
         }
         self.tally()
     }
@@ -126,14 +126,14 @@ impl Tally {
 }
 
 /// Returns a client of the administrator.
-pub(crate) fn client(world: &World) -> Result<Client> {
-    world.runtime.block_on(world.servers.admin(0))
+pub(crate) fn client(fixture: &Fixture) -> Result<Client> {
+    fixture.runtime.block_on(fixture.servers.admin(0))
 }
 
 /// Creates a namespace with a label.
-pub(crate) fn namespace(world: &World, name: &str, label: &str) -> Result<()> {
-    world.kubectl().must(["create", "namespace", name])?;
-    world.kubectl().must(["label", "namespace", name, label]).map(drop)
+pub(crate) fn namespace(fixture: &Fixture, name: &str, label: &str) -> Result<()> {
+    fixture.kubectl().must(["create", "namespace", name])?;
+    fixture.kubectl().must(["label", "namespace", name, label]).map(drop)
 }
 
 /// Creates pods until one is injected, and returns the tag of its proxy's image.

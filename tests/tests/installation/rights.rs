@@ -10,23 +10,23 @@ use e2e::{calls, wait};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
+use crate::fixture::{Fixture, PATIENCE, documents};
 use crate::injector::Injector;
 use crate::pods;
-use crate::world::{PATIENCE, World, documents};
 
-pub(crate) fn every_right_of_a_component_is_used_and_none_is_missing(world: &World) -> Result<()> {
+pub(crate) fn every_component_permission_is_used_and_none_missing(fixture: &Fixture) -> Result<()> {
     for composition in COMPOSITIONS {
-        world.clear()?;
-        used(world, composition).with_context(|| format!("{composition:?}"))?;
+        fixture.clear()?;
+        used(fixture, composition).with_context(|| format!("{composition:?}"))?;
     }
     Ok(())
 }
 
 /// The acceptance tests remove the permissions of the base.
-pub(crate) fn without_a_right_of_a_component_the_rest_goes_on(world: &World) -> Result<()> {
+pub(crate) fn missing_component_permission_affects_nothing_else(fixture: &Fixture) -> Result<()> {
     for (component, resource, verb, without) in RIGHTS {
-        world.clear()?;
-        taken(world, component, (resource, verb), without)
+        fixture.clear()?;
+        taken(fixture, component, (resource, verb), without)
             .with_context(|| format!("{component} without {verb} of {resource}"))?;
     }
     Ok(())
@@ -46,14 +46,14 @@ enum Without {
     Nothing(&'static str),
 }
 
-fn taken(world: &World, component: &str, right: (&str, &str), without: Without) -> Result<()> {
+fn taken(fixture: &Fixture, component: &str, right: (&str, &str), without: Without) -> Result<()> {
     let with = COMPOSITIONS.iter().find(|one| one.components.contains(&component));
-    let rendered = world.render(*with.context("no composition has it")?)?;
-    bare_pods(world)?;
-    world.kubectl().must_with_input(["apply", "--filename", "-"], &less(&rendered, right)?)?;
-    let mut run = Run::launch(world, &rendered)?;
+    let rendered = fixture.render(*with.context("no composition has it")?)?;
+    bare_pods(fixture)?;
+    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &less(&rendered, right)?)?;
+    let mut run = Run::launch(fixture, &rendered)?;
     wait::until("it shows", PATIENCE, || {
-        run.sign(world)?;
+        run.sign(fixture)?;
         let (said, metrics) = (run.injector.process.said()?, run.injector.metrics()?);
         match without {
             Without::Metric(metric) => {
@@ -70,7 +70,7 @@ fn taken(world: &World, component: &str, right: (&str, &str), without: Without) 
             Without::Nothing(text) => ensure!(said.contains(text), "{said}"),
             Without::Uid(kind) => {
                 let events =
-                    world.kubectl().must(["get", "events", "--output=json", "-n", NAMESPACE])?;
+                    fixture.kubectl().must(["get", "events", "--output=json", "-n", NAMESPACE])?;
                 let events: Value = serde_json::from_str(&events)?;
                 let events = events["items"].as_array().into_iter().flatten();
                 let mut about = events.map(|event| &event["involvedObject"]);
@@ -85,14 +85,14 @@ fn taken(world: &World, component: &str, right: (&str, &str), without: Without) 
         ensure!(!run.injector.is_ready(), "it is ready");
     } else {
         run.injector.until_ready()?;
-        world.until_published(CONFIGURATION)?;
-        world.runtime.block_on(pods::until_injected(&pods::client(world)?, NAMESPACE))?;
+        fixture.until_published(CONFIGURATION)?;
+        fixture.runtime.block_on(pods::until_injected(&pods::client(fixture)?, NAMESPACE))?;
     }
     ensure!(run.injector.process.runs(), "it has ended");
     // A permission granted later takes effect.
-    world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
     wait::until("it has a certificate", PATIENCE, || {
-        run.sign(world)?;
+        run.sign(fixture)?;
         ensure!(run.injector.is_ready(), "it is not ready");
         anyhow::Ok(())
     })
@@ -117,7 +117,7 @@ fn less(rendered: &str, (resource, verb): (&str, &str)) -> Result<String> {
         // A rule without any verb is invalid.
         rules.retain(|rule| rule["verbs"] != json!([]));
     }
-    ensure!(taken > 0, "nobody grants {verb} of {resource}");
+    ensure!(taken > 0, "no role grants {verb} of {resource}");
     let texts: Vec<_> = documents.iter().map(Value::to_string).collect();
     Ok(texts.join("\n---\n"))
 }
@@ -130,7 +130,7 @@ struct Run {
 }
 
 impl Run {
-    fn launch(world: &World, rendered: &str) -> Result<Self> {
+    fn launch(fixture: &Fixture, rendered: &str) -> Result<Self> {
         let signer = rendered.contains(SIGNER).then(|| Signer::create(SIGNER)).transpose()?;
         let file = NamedTempFile::new().context("making a file")?;
         if let Some(signer) = &signer {
@@ -139,27 +139,27 @@ impl Run {
         let run = rendered
             .replace(MOUNTED, &file.path().display().to_string())
             .replace("--report-interval=5m", "--report-interval=1s");
-        let injector = Injector::launch(world, &run, &FLAGS.map(str::to_owned))?;
+        let injector = Injector::launch(fixture, &run, &FLAGS.map(str::to_owned))?;
         Ok(Self { injector, signer, _authority: file })
     }
 
     /// Signs approved requests.
-    fn sign(&self, world: &World) -> Result<()> {
-        self.signer.iter().try_for_each(|signer| signer.sign_approved(world.kubectl()).map(drop))
+    fn sign(&self, fixture: &Fixture) -> Result<()> {
+        self.signer.iter().try_for_each(|signer| signer.sign_approved(fixture.kubectl()).map(drop))
     }
 }
 
-fn used(world: &World, composition: Composition) -> Result<()> {
-    let since = calls::Instant::now(&world.servers)?;
-    let rendered = world.render(composition)?;
+fn used(fixture: &Fixture, composition: Composition) -> Result<()> {
+    let since = calls::Instant::now(&fixture.servers)?;
+    let rendered = fixture.render(composition)?;
     // Otherwise all pods would be in order.
-    bare_pods(world)?;
-    world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
-    let mut run = Run::launch(world, &rendered)?;
+    bare_pods(fixture)?;
+    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    let mut run = Run::launch(fixture, &rendered)?;
     let expected = granted(&rendered)?;
     wait::until("every right is used", PATIENCE, || {
-        run.sign(world)?;
-        let calls = calls::since(&world.servers, ACCOUNT, &since)?;
+        run.sign(fixture)?;
+        let calls = calls::since(&fixture.servers, ACCOUNT, &since)?;
         let denied = calls::denied(&calls);
         ensure!(denied.is_empty(), "denied: {denied:?}");
         let used = calls::used(&calls);
@@ -172,8 +172,8 @@ fn used(world: &World, composition: Composition) -> Result<()> {
 }
 
 /// Creates a pod of a Deployment and one of a CronJob, in a namespace with injection.
-fn bare_pods(world: &World) -> Result<()> {
-    pods::namespace(world, NAMESPACE, "istio-injection=enabled")?;
+fn bare_pods(fixture: &Fixture) -> Result<()> {
+    pods::namespace(fixture, NAMESPACE, "istio-injection=enabled")?;
     let pod = json!({"containers": [{"name": "app", "image": "app:1"}], "restartPolicy": "Never",
                      "serviceAccountName": "default"});
     let labels = json!({"app": "web", "pod-template-hash": "abc"});
@@ -192,7 +192,7 @@ fn bare_pods(world: &World) -> Result<()> {
         let object = json!({"apiVersion": version, "kind": kind, "spec": spec,
                             "metadata": {"name": name, "namespace": NAMESPACE}});
         let create = ["create", "--output=jsonpath={.metadata.uid}", "--filename", "-"];
-        let uid = world.kubectl().must_with_input(create, &object.to_string())?;
+        let uid = fixture.kubectl().must_with_input(create, &object.to_string())?;
         if ["ReplicaSet", "Job"].contains(&kind) {
             let owner = json!({"apiVersion": version, "kind": kind, "name": name, "uid": uid,
                                "controller": true});
@@ -201,7 +201,7 @@ fn bare_pods(world: &World) -> Result<()> {
                 "metadata": {"generateName": format!("{name}-"), "namespace": NAMESPACE, "labels": labels,
                              "ownerReferences": [owner]},
             });
-            world.kubectl().must_with_input(["create", "--filename", "-"], &pod.to_string())?;
+            fixture.kubectl().must_with_input(["create", "--filename", "-"], &pod.to_string())?;
         }
     }
     Ok(())
@@ -238,7 +238,12 @@ const RIGHTS: [(&str, &str, &str, Without); 10] = [
     ("trust-probe", "configmaps", "create", Without::Metric(PROBE_FORBIDDEN)),
     ("reports", "pods", "list", Without::Metric(REPORT_FORBIDDEN)),
     ("reports", "namespaces", "list", Without::Metric(REPORT_FORBIDDEN)),
-    ("reports", "events", "create", Without::Log("no Events are written; metrics tell the same")),
+    (
+        "reports",
+        "events",
+        "create",
+        Without::Log("Events are disabled; metrics have the same information"),
+    ),
     ("reports", "deployments", "get", Without::Uid("Deployment")),
     ("reports", "cronjobs", "get", Without::Uid("CronJob")),
     ("csr", "certificatesigningrequests", "create", Without::Nothing(NO_REQUEST)),

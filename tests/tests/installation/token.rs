@@ -11,30 +11,30 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 
+use crate::fixture::{Fixture, PATIENCE};
 use crate::injector::{Injector, token};
-use crate::world::{PATIENCE, World};
 
 /// With roles alone, the token allows everything that the injector does, and everything that only a
 /// policy can deny. With the guard policies of the base, the latter is denied too. With mounted
 /// files, nothing is allowed.
-pub(crate) fn it_reaches_nothing_but_its_own(world: &World) -> Result<()> {
-    let what_it_does = what_it_does();
-    let injector = install(world, UNGUARDED)?;
-    let thief = Thief::of(world, "sidecar-injector")?;
+pub(crate) fn stolen_token_reaches_only_the_injectors_objects(fixture: &Fixture) -> Result<()> {
+    let injector_requests = injector_requests();
+    let injector = install(fixture, UNGUARDED)?;
+    let thief = Thief::of(fixture, "sidecar-injector")?;
     for attempt in NOTHING_OF_ITS {
         thief.is_forbidden(attempt)?;
     }
-    for (attempt, code) in &what_it_does {
+    for (attempt, code) in &injector_requests {
         thief.is_answered(attempt, *code)?;
     }
-    for attempt in what_roles_cannot_refuse(&thief)? {
+    for attempt in attempts_roles_cannot_deny(&thief)? {
         let answer = thief.attempt(&attempt)?;
         ensure!(answer.code < 300, "the guard policies guard nothing: {attempt:?}: {answer:?}");
     }
 
-    let guarded = world.render(Composition::of(&[]))?;
-    world.kubectl().must_with_input(["apply", "--filename", "-"], &guarded)?;
-    let attempts = what_roles_cannot_refuse(&thief)?;
+    let guarded = fixture.render(Composition::of(&[]))?;
+    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &guarded)?;
+    let attempts = attempts_roles_cannot_deny(&thief)?;
     // Policies take effect a moment after they are written, each at its own time.
     wait::until("the policies are in force", PATIENCE, || {
         for attempt in &attempts {
@@ -45,24 +45,24 @@ pub(crate) fn it_reaches_nothing_but_its_own(world: &World) -> Result<()> {
         anyhow::Ok(())
     })?;
     for policy in ["sidecar-injector-webhooks", "sidecar-injector-secrets"] {
-        let policy = world.get("validatingadmissionpolicy", policy)?;
+        let policy = fixture.get("validatingadmissionpolicy", policy)?;
         let warnings = &policy["status"]["typeChecking"]["expressionWarnings"];
         ensure!(warnings.is_null(), "{warnings}");
     }
     for attempt in NOTHING_OF_ITS {
         thief.is_forbidden(attempt)?;
     }
-    for (attempt, code) in &what_it_does {
+    for (attempt, code) in &injector_requests {
         thief.is_answered(attempt, *code)?;
     }
     drop(injector);
 
-    world.clear()?;
-    let files = world.render(Composition::of(&["files"]))?;
-    world.kubectl().must_with_input(["apply", "--filename", "-"], &files)?;
-    let thief = Thief::of(world, "sidecar-injector")?;
+    fixture.clear()?;
+    let files = fixture.render(Composition::of(&["files"]))?;
+    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &files)?;
+    let thief = Thief::of(fixture, "sidecar-injector")?;
     // Reads reveal most, and permissions are checked before the bodies of writes.
-    let own = what_it_does.iter().map(|(attempt, _)| (attempt.verb, attempt.path.as_str()));
+    let own = injector_requests.iter().map(|(attempt, _)| (attempt.verb, attempt.path.as_str()));
     for attempt in NOTHING_OF_ITS.iter().copied().chain(own) {
         let is_of_everybody = OF_EVERYBODY.contains(&attempt.1);
         if !is_of_everybody {
@@ -74,10 +74,10 @@ pub(crate) fn it_reaches_nothing_but_its_own(world: &World) -> Result<()> {
 
 /// Without the guard policy, an account that may update a Secret and create others can obtain the
 /// token of another account of the namespace. The guard policy prevents it.
-pub(crate) fn it_does_not_become_another_accounts(world: &World) -> Result<()> {
-    let mut injector = install(world, UNGUARDED)?;
+pub(crate) fn stolen_token_cannot_obtain_another_accounts_token(fixture: &Fixture) -> Result<()> {
+    let mut injector = install(fixture, UNGUARDED)?;
     injector.process.stop()?;
-    let thief = Thief::of(world, "sidecar-injector")?;
+    let thief = Thief::of(fixture, "sidecar-injector")?;
     let own = format!("{SECRETS}/{CA}");
     let orphan = thief.with_an_owner_that_does_not_exist()?;
     let answer = thief.send("update", &own, &orphan, Dry::No)?;
@@ -93,9 +93,9 @@ pub(crate) fn it_does_not_become_another_accounts(world: &World) -> Result<()> {
     let answer = thief.send("get", &own, &Value::Null, Dry::No)?;
     ensure!(answer.body.contains("kubernetes.io/service-account-token"), "{answer:?}");
 
-    world.clear()?;
-    let _injector = install(world, Composition::of(&[]))?;
-    let thief = Thief::of(world, "sidecar-injector")?;
+    fixture.clear()?;
+    let _injector = install(fixture, Composition::of(&[]))?;
+    let thief = Thief::of(fixture, "sidecar-injector")?;
     let orphan = thief.with_an_owner_that_does_not_exist()?;
     wait::until("the policy is in force", PATIENCE, || {
         let answer = thief.send("update", &own, &orphan, Dry::Yes)?;
@@ -111,7 +111,7 @@ pub(crate) fn it_does_not_become_another_accounts(world: &World) -> Result<()> {
 
 /// The trust probe needs permission to create a ConfigMap of any name. The guard policy allows only
 /// dry runs.
-pub(crate) fn it_keeps_no_config_map_that_it_creates(world: &World) -> Result<()> {
+pub(crate) fn stolen_token_cannot_store_a_config_map(fixture: &Fixture) -> Result<()> {
     let mut number = 0;
     let mut create = |thief: &Thief<'_>, dry: Dry| {
         number += 1;
@@ -120,13 +120,13 @@ pub(crate) fn it_keeps_no_config_map_that_it_creates(world: &World) -> Result<()
         thief.send("create", MAPS, &map, dry)
     };
     let apply = ["apply", "--filename", "-"];
-    let rendered = world.render(Composition::of(&["trust-probe", "no-guard-policy"]))?;
-    world.kubectl().must_with_input(apply, &rendered)?;
-    let thief = Thief::of(world, "sidecar-injector")?;
+    let rendered = fixture.render(Composition::of(&["trust-probe", "no-guard-policy"]))?;
+    fixture.kubectl().must_with_input(apply, &rendered)?;
+    let thief = Thief::of(fixture, "sidecar-injector")?;
     let answer = create(&thief, Dry::No)?;
     ensure!(answer.code == 201, "the guard policy guards nothing: {answer:?}");
-    let guarded = world.render(Composition::of(&["trust-probe"]))?;
-    world.kubectl().must_with_input(apply, &guarded)?;
+    let guarded = fixture.render(Composition::of(&["trust-probe"]))?;
+    fixture.kubectl().must_with_input(apply, &guarded)?;
     wait::until("the policy is in force", PATIENCE, || {
         let answer = create(&thief, Dry::No)?;
         let is_refused = answer.code == 422 && answer.body.contains("the injector may");
@@ -140,12 +140,12 @@ pub(crate) fn it_keeps_no_config_map_that_it_creates(world: &World) -> Result<()
 
 /// Applies a composition with foreign objects beside it, and runs the injector until it has written
 /// everything.
-fn install(world: &World, composition: Composition) -> Result<Injector> {
-    let rendered = world.render(composition)?;
-    world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
-    world.kubectl().must_with_input(["apply", "--filename", "-"], OTHERS)?;
-    let injector = Injector::of_manifests(world, &rendered)?;
-    world.until_published("istio-sidecar-injector")?;
+fn install(fixture: &Fixture, composition: Composition) -> Result<Injector> {
+    let rendered = fixture.render(composition)?;
+    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    fixture.kubectl().must_with_input(["apply", "--filename", "-"], OTHERS)?;
+    let injector = Injector::of_manifests(fixture, &rendered)?;
+    fixture.until_published("istio-sidecar-injector")?;
     Ok(injector)
 }
 
@@ -170,15 +170,15 @@ enum Dry {
 }
 
 struct Thief<'a> {
-    world: &'a World,
+    fixture: &'a Fixture,
     client: Client,
 }
 
 impl<'a> Thief<'a> {
-    fn of(world: &'a World, account: &str) -> Result<Self> {
-        let token = token(world, account)?;
-        let client = world.runtime.block_on(world.servers.client(0, &token))?;
-        Ok(Self { world, client })
+    fn of(fixture: &'a Fixture, account: &str) -> Result<Self> {
+        let token = token(fixture, account)?;
+        let client = fixture.runtime.block_on(fixture.servers.client(0, &token))?;
+        Ok(Self { fixture, client })
     }
 
     fn is_forbidden(&self, (verb, path): &(&'static str, &str)) -> Result<()> {
@@ -233,7 +233,7 @@ impl<'a> Thief<'a> {
         }
         let body = if content.is_some() { body.to_string().into_bytes() } else { Vec::new() };
         let request = request.body(Body::from(body))?;
-        self.world.runtime.block_on(async {
+        self.fixture.runtime.block_on(async {
             let answer = self.client.send(request).await.context("asking the API server")?;
             let code = answer.status().as_u16();
             // The body of a watch does not end by itself.
@@ -263,7 +263,7 @@ async fn read(body: Body) -> Result<Vec<u8>> {
 
 /// Returns the requests of the injector and those allowed to every user, with the status of the
 /// answer.
-fn what_it_does() -> Vec<(Attempt, u16)> {
+fn injector_requests() -> Vec<(Attempt, u16)> {
     let bundle = json!([
         {"op": "add", "path": "/webhooks/0/clientConfig/caBundle",
          "value": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg=="}]);
@@ -303,7 +303,7 @@ fn what_it_does() -> Vec<(Attempt, u16)> {
 
 /// Returns attacks that roles allow, since roles restrict neither names on create nor fields on
 /// update.
-fn what_roles_cannot_refuse(thief: &Thief<'_>) -> Result<Vec<Attempt>> {
+fn attempts_roles_cannot_deny(thief: &Thief<'_>) -> Result<Vec<Attempt>> {
     let configuration = format!("{MUTATING}/istio-sidecar-injector");
     let patch = |path: &str, value: Value| Attempt {
         verb: "patch",

@@ -4,10 +4,10 @@ use anyhow::{Context, Result, ensure};
 use e2e::manifests::Composition;
 use e2e::wait;
 
+use crate::fixture::{Fixture, PATIENCE};
 use crate::injector::Injector;
-use crate::world::{PATIENCE, World};
 
-pub(crate) fn deleting_what_was_applied_leaves_nothing(world: &World) -> Result<()> {
+pub(crate) fn deleting_the_manifests_leaves_nothing(fixture: &Fixture) -> Result<()> {
     for (composition, has_secret) in [
         // The Namespace is deleted with the Secret.
         (Composition::of(&["ha", "prometheus", "grafana", "network-policy", "trust-probe"]), false),
@@ -16,52 +16,53 @@ pub(crate) fn deleting_what_was_applied_leaves_nothing(world: &World) -> Result<
         // The Namespace stays with the Secret; the documented command deletes it.
         (Composition { tags: &["prod"], ..CANARY }, true),
     ] {
-        world.clear()?;
-        uninstalled(world, composition, has_secret).with_context(|| format!("{composition:?}"))?;
+        fixture.clear()?;
+        uninstalled(fixture, composition, has_secret)
+            .with_context(|| format!("{composition:?}"))?;
     }
     Ok(())
 }
 
-fn uninstalled(world: &World, composition: Composition, has_secret: bool) -> Result<()> {
-    let rendered = world.render(composition)?;
+fn uninstalled(fixture: &Fixture, composition: Composition, has_secret: bool) -> Result<()> {
+    let rendered = fixture.render(composition)?;
     let is_shared = !rendered.contains("\nkind: Namespace\n");
     if is_shared {
-        world.make_namespace()?;
+        fixture.make_namespace()?;
     }
     if composition.components.contains(&"istiod") {
-        world.kubectl().must_with_input(["create", "--filename", "-"], ISTIOS)?;
+        fixture.kubectl().must_with_input(["create", "--filename", "-"], ISTIOS)?;
         for map in ["istio", "istio-sidecar-injector"] {
             let namespace = "--namespace=istio-system";
             let (config, values) =
                 ("--from-literal=config=policy: enabled", "--from-literal=values={}");
-            world.kubectl().must(["create", "configmap", map, namespace, config, values])?;
+            fixture.kubectl().must(["create", "configmap", map, namespace, config, values])?;
         }
     }
-    let before = world.objects()?;
-    world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
-    let mut injector = Injector::of_manifests(world, &rendered)?;
-    let installed = world.objects()?;
+    let before = fixture.objects()?;
+    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    let mut injector = Injector::of_manifests(fixture, &rendered)?;
+    let installed = fixture.objects()?;
     ensure!(installed.iter().any(|one| one.starts_with("Secret istio-system/sidecar-injector-ca")));
 
     let delete = ["delete", "--ignore-not-found", "--wait=false", "--filename", "-"];
     for kind in ["mutatingwebhookconfigurations", "validatingadmissionpolicybindings"] {
         let label = "--selector=app.kubernetes.io/part-of=outrigger";
-        world.kubectl().must(["delete", kind, label])?;
+        fixture.kubectl().must(["delete", kind, label])?;
     }
-    world.kubectl().must_with_input(delete, &rendered)?;
+    fixture.kubectl().must_with_input(delete, &rendered)?;
     injector.process.stop()?;
     let ours = |found: &std::collections::BTreeSet<String>| -> Vec<String> {
         found.difference(&before).cloned().collect()
     };
     if has_secret {
-        let left = ours(&world.objects()?);
+        let left = ours(&fixture.objects()?);
         ensure!(left == ["Secret istio-system/sidecar-injector-ca-canary"], "{left:?}");
         // The command in docs/install.md.
         let label = "--selector=app.kubernetes.io/managed-by=sidecar-injector-canary-webhook-certs";
-        world.kubectl().must(["delete", "secret", "--namespace=istio-system", label])?;
+        fixture.kubectl().must(["delete", "secret", "--namespace=istio-system", label])?;
     }
     wait::until("nothing is left", PATIENCE, || {
-        let found = world.objects()?;
+        let found = fixture.objects()?;
         let left = ours(&found);
         ensure!(left.is_empty(), "{left:?} is left");
         let gone: Vec<_> = before.difference(&found).collect();

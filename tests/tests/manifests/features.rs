@@ -12,7 +12,7 @@ use crate::documents::{Labels, Rendering, renderings, selects};
 use crate::rights::granted;
 
 #[test]
-fn client_certificates_are_of_a_ca_that_is_mounted() {
+fn client_cas_are_mounted() {
     for rendering in renderings().iter().filter(|one| one.has("client-certificates")) {
         let pod = pod(rendering);
         let args = pod.containers[0].args.clone().unwrap();
@@ -27,7 +27,7 @@ fn client_certificates_are_of_a_ca_that_is_mounted() {
 }
 
 #[test]
-fn a_signer_of_the_cluster_takes_the_place_of_the_secret() {
+fn cluster_signer_replaces_the_secret() {
     for rendering in renderings() {
         let args = pod(rendering).containers[0].args.clone().unwrap();
         let signer = flag(&args, "--signer-name=");
@@ -45,7 +45,7 @@ fn a_signer_of_the_cluster_takes_the_place_of_the_secret() {
 }
 
 #[test]
-fn the_trust_probe_has_an_entry_and_a_right_of_its_own() {
+fn trust_probe_has_its_own_entry_and_permission() {
     for rendering in renderings() {
         let configurations: Vec<MutatingWebhookConfiguration> =
             rendering.all("MutatingWebhookConfiguration");
@@ -100,7 +100,7 @@ fn the_trust_probe_has_an_entry_and_a_right_of_its_own() {
 }
 
 #[test]
-fn reports_are_made_where_pods_may_be_listed() {
+fn reports_come_with_permission_to_list_pods() {
     for rendering in renderings() {
         let args = pod(rendering).containers[0].args.clone().unwrap();
         let is_asked_for = flag(&args, "--report-interval=").is_some();

@@ -27,7 +27,7 @@ enum Together {
 }
 
 #[test]
-fn what_may_be_beside_istiods_entries_is_what_migration_says() {
+fn compositions_beside_istiod_match_the_migration_page() {
     let default = || istiod::of_default_revision(false);
     for (theirs, ours, expected) in [
         (default(), BASE, Together::OneObject),
@@ -56,7 +56,7 @@ fn what_may_be_beside_istiods_entries_is_what_migration_says() {
 /// istiod writes its own CA into configurations with the label of its revision. It must not do so
 /// for those of the component `istiod`, but would for one of a tag.
 #[test]
-fn istiod_leaves_the_ca_of_what_stands_beside_it_alone() {
+fn istiod_does_not_write_our_ca_bundle() {
     for composition in [ISTIOD, AUTO_ISTIOD, ISTIOD_REVISION] {
         let configurations: Vec<MutatingWebhookConfiguration> =
             crate::documents::rendering(composition).all("MutatingWebhookConfiguration");

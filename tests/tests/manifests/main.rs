@@ -42,7 +42,7 @@ use crate::custom::{CertificateSpec, Custom, IssuerSpec, PrometheusRuleSpec, Ser
 use crate::documents::{base, documents, manifests, renderings, retyped};
 
 #[test]
-fn every_field_is_one_that_its_kind_has() {
+fn every_field_exists_in_its_kind() {
     let examples = ["examples/web.yaml", "examples/client.yaml", "install.yaml"];
     let of_files = examples.into_iter().map(|file| (file.to_owned(), documents(file)));
     let rendered = renderings()
@@ -84,7 +84,7 @@ fn every_field_is_one_that_its_kind_has() {
 }
 
 #[test]
-fn every_component_is_rendered_by_some_composition() {
+fn every_component_is_rendered() {
     let folders: BTreeSet<String> = fs::read_dir(manifests().join("components"))
         .unwrap()
         .map(|folder| folder.unwrap().file_name().into_string().unwrap())
@@ -97,7 +97,7 @@ fn every_component_is_rendered_by_some_composition() {
 }
 
 #[test]
-fn install_yaml_is_what_the_base_renders_to() {
+fn install_yaml_equals_the_rendered_base() {
     let rendered = Command::new(manifests().join("render.sh")).arg("--check").output().unwrap();
     let said = String::from_utf8_lossy(&rendered.stderr);
     assert_eq!(rendered.status.code(), Some(0), "render.sh --check: {said}");
@@ -105,7 +105,7 @@ fn install_yaml_is_what_the_base_renders_to() {
 }
 
 #[test]
-fn objects_come_in_the_order_a_cluster_needs_them() {
+fn objects_are_in_apply_order() {
     let mut kinds: Vec<String> = documents("install.yaml")
         .iter()
         .map(|document| document["kind"].as_str().unwrap().to_owned())
@@ -137,7 +137,7 @@ fn objects_come_in_the_order_a_cluster_needs_them() {
 }
 
 #[test]
-fn the_config_maps_say_what_is_built_in() {
+fn config_maps_equal_the_built_in_documents() {
     let maps: Vec<Value> = documents("install.yaml");
     let installed = |map: &str, key: &str| {
         let map =
@@ -158,7 +158,7 @@ fn the_config_maps_say_what_is_built_in() {
 /// kustomize cannot change one value inside a document in a ConfigMap, so components contain the
 /// whole document.
 #[test]
-fn components_change_no_other_value_than_theirs() {
+fn components_change_only_their_own_values() {
     let text = |file: &str| fs::read_to_string(manifests().join(file)).unwrap();
     let base = text("base/values.yaml");
     for (component, provider) in [("cni", "default"), ("openshift", "multus")] {

@@ -13,7 +13,7 @@ use crate::documents::{
 /// The table of Istio's own entries, with the default revision, `auto.` and a revision `canary`.
 /// Rows are the labels of the namespace, columns those of the pod.
 #[test]
-fn entries_match_as_istios() {
+fn entries_match_the_same_pods_as_istio() {
     let pods: [Pairs; 7] = [
         &[],
         &[(INJECT, "true")],
@@ -52,7 +52,7 @@ fn entries_match_as_istios() {
 /// Every combination of the labels' values that an entry distinguishes, one more value, and
 /// absence.
 #[test]
-fn no_labels_match_two_entries_and_system_namespaces_match_none() {
+fn no_labels_match_two_entries_or_system_namespaces() {
     let system = ["kube-system", "kube-node-lease", "kube-public", "istio-system"];
     let injections = optional(INJECTION, &["enabled", "disabled", "other", ""]);
     let values = ["default", "canary", "prod", "pre-prod", "1-28", "other", ""];
@@ -85,7 +85,7 @@ fn no_labels_match_two_entries_and_system_namespaces_match_none() {
 /// Also for the system namespaces of an installation that includes kube-system, which `auto` leaves
 /// out.
 #[test]
-fn kube_system_is_reached_where_it_is_asked_for_alone() {
+fn kube_system_is_matched_only_on_request() {
     let entries = entries_of(&[KUBE_SYSTEM]);
     let matched = |name: &str, namespace: Pairs, pod: Pairs| {
         matching(&entries, &of_namespace(name, namespace), &labels(pod)).join(", ")
@@ -108,7 +108,7 @@ fn kube_system_is_reached_where_it_is_asked_for_alone() {
 
 /// A tag matches exactly the pods that a revision of its name would.
 #[test]
-fn a_tag_matches_as_a_revision_of_its_name() {
+fn tag_matches_like_a_revision_of_its_name() {
     let tagged = entries_of(&[TAGGED]);
     for tag in ["prod", "pre-prod"] {
         for (namespace, pod) in [(vec![(REVISION, tag)], vec![]), (vec![], vec![(REVISION, tag)])] {
@@ -127,7 +127,7 @@ fn a_tag_matches_as_a_revision_of_its_name() {
 /// The tag `default` matches the same pods as the default revision, so only one of them may be
 /// installed.
 #[test]
-fn the_default_tag_takes_the_place_of_the_default_revision() {
+fn default_tag_replaces_the_default_revision() {
     let of = |composition| entries_of(&[composition]);
     let prefix = |entries: &[Entry], namespace: &Labels, pod: &Labels| {
         let matched = matching(entries, namespace, pod);
@@ -149,7 +149,7 @@ fn the_default_tag_takes_the_place_of_the_default_revision() {
 /// Beside istiod, whose entries are Istio's, ours match the same pods. Every combination stays
 /// covered when istiod's are removed, and none is new.
 #[test]
-fn beside_istiod_the_same_pods_are_asked_about() {
+fn same_pods_match_beside_istiod() {
     let injections = optional(INJECTION, &["enabled", "disabled", ""]);
     let revisions = optional(REVISION, &["default", "canary", "1-28", "other"]);
     let injects = optional(INJECT, &["true", "false", "yes"]);
@@ -170,7 +170,7 @@ fn beside_istiod_the_same_pods_are_asked_about() {
 
 /// The exceptions are the same for all sources of entries.
 #[test]
-fn every_entry_leaves_out_the_system_namespaces() {
+fn every_entry_excludes_the_system_namespaces() {
     for rendering in renderings() {
         let lifted = rendering.has("kube-system").then_some("kube-system");
         for (configuration, entry) in rendering.entries() {

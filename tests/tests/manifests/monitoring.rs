@@ -9,7 +9,7 @@ use crate::custom::{Custom, PrometheusRuleSpec};
 use crate::documents::{Rendering, renderings};
 
 #[test]
-fn every_alert_says_what_it_means() {
+fn every_alert_has_a_description() {
     let with = renderings().iter().filter(|one| one.has("prometheus"));
     for rendering in with {
         let rules: Custom<PrometheusRuleSpec> = rendering.one("PrometheusRule");
@@ -26,7 +26,7 @@ fn every_alert_says_what_it_means() {
 }
 
 #[test]
-fn the_dashboard_is_one_that_grafana_finds() {
+fn dashboard_has_the_label_grafana_needs() {
     let find = |rendering: &Rendering| -> Vec<Value> {
         let maps = rendering.documents.iter().filter(|one| one["kind"] == "ConfigMap");
         maps.filter(|one| one["metadata"]["labels"]["grafana_dashboard"] == "1").cloned().collect()

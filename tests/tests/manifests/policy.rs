@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::documents::{Rendering, documents, renderings};
 
 #[test]
-fn the_namespace_holds_the_injector_to_restricted() {
+fn namespace_enforces_the_restricted_standard() {
     for rendering in renderings() {
         let namespaces: Vec<Namespace> = rendering.all("Namespace");
         let shared = ["no-namespace", "revision", "istiod"];
@@ -27,7 +27,7 @@ fn the_namespace_holds_the_injector_to_restricted() {
 }
 
 #[test]
-fn the_injector_runs_with_nothing_it_does_not_need() {
+fn injector_runs_with_least_privilege() {
     for rendering in renderings() {
         let what = format!("{:?}", rendering.composition);
         let spec = deployment(rendering);
@@ -75,7 +75,7 @@ fn the_injector_runs_with_nothing_it_does_not_need() {
 }
 
 #[test]
-fn no_rollout_and_no_drain_takes_every_replica() {
+fn rollout_or_drain_leaves_a_replica() {
     for rendering in renderings() {
         let what = format!("{:?}", rendering.composition);
         let spec = deployment(rendering);
@@ -135,7 +135,7 @@ fn every_webhook_entry_is_complete_and_cannot_lock_the_cluster() {
 
 /// A manifest with a `caBundle` would overwrite the injector's at every apply.
 #[test]
-fn nothing_renders_a_ca_bundle() {
+fn no_rendering_has_a_ca_bundle() {
     fn has_key(value: &Value, key: &str) -> bool {
         match value {
             Value::Object(map) => {
@@ -153,7 +153,7 @@ fn nothing_renders_a_ca_bundle() {
 }
 
 #[test]
-fn the_examples_need_no_rights() {
+fn examples_need_no_permissions() {
     for file in ["examples/web.yaml", "examples/client.yaml"] {
         let documents = documents(file);
         for document in documents.iter().filter(|document| document["kind"] == "Deployment") {

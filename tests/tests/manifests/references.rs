@@ -20,7 +20,7 @@ use crate::custom::{CertificateSpec, Custom, IssuerSpec, ServiceMonitorSpec};
 use crate::documents::{Rendering, renderings, selects};
 
 #[test]
-fn everything_that_selects_the_injector_selects_its_pods() {
+fn selectors_of_the_injector_match_its_pods() {
     for rendering in renderings() {
         let deployment: Deployment = rendering.one("Deployment");
         let spec = deployment.spec.unwrap();
@@ -96,7 +96,7 @@ fn ports_are_the_same_everywhere() {
 }
 
 #[test]
-fn the_account_of_the_pods_is_the_one_with_the_rights() {
+fn service_account_of_the_pods_has_the_permissions() {
     for rendering in renderings() {
         let account: ServiceAccount = rendering.one("ServiceAccount");
         assert_eq!(account.automount_service_account_token, Some(false));
@@ -123,7 +123,7 @@ fn the_account_of_the_pods_is_the_one_with_the_rights() {
 
 /// Permissions, flags and webhook configurations refer to each other by name.
 #[test]
-fn the_names_that_rights_are_pinned_to_exist() {
+fn names_in_roles_exist() {
     for rendering in renderings() {
         let what = format!("{:?}", rendering.composition);
         let configurations: BTreeSet<String> =
@@ -211,7 +211,7 @@ fn revisions_share_no_object() {
 /// The name of a revision's object has the revision as suffix. A name that extends another one of
 /// its kind would therefore collide with an object of some revision.
 #[test]
-fn what_names_have_after_other_names_is_reserved() {
+fn name_suffixes_of_objects_are_reserved_revisions() {
     let mut names: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for rendering in renderings().iter().filter(|one| one.composition.revision.is_none()) {
         let mut add = |kind: &str, name: &serde_json::Value| {
@@ -240,7 +240,7 @@ fn what_names_have_after_other_names_is_reserved() {
 }
 
 #[test]
-fn certificates_are_for_the_service_and_where_they_are_looked_for() {
+fn certificates_name_the_service_and_are_mounted() {
     let with = renderings().iter().filter(|one| one.has("cert-manager"));
     for rendering in with {
         let certificates: Vec<Custom<CertificateSpec>> = rendering.all("Certificate");
@@ -277,7 +277,7 @@ fn certificates_are_for_the_service_and_where_they_are_looked_for() {
 /// Every account with permissions is guarded. The policies of one revision are not another's: they
 /// are created and deleted with it.
 #[test]
-fn guard_policies_are_bound_and_hold_the_account() {
+fn guard_policies_are_bound_and_match_the_account() {
     for rendering in renderings() {
         let is_left_out = ["no-guard-policy", "files", "cert-manager"];
         let is_left_out = is_left_out.iter().any(|one| rendering.has(one));
@@ -324,7 +324,7 @@ fn guard_policies_are_bound_and_hold_the_account() {
 
 /// Uninstallation selects by this label, since Istio's chart has `app: sidecar-injector` too.
 #[test]
-fn every_object_has_a_label_that_no_other_chart_sets() {
+fn every_object_has_our_own_label() {
     for rendering in renderings() {
         for document in &rendering.documents {
             let labels = &document["metadata"]["labels"];

@@ -9,7 +9,7 @@ use crate::documents::{
 use crate::features::REPORTS;
 
 #[test]
-fn rights_are_pinned_by_name() {
+fn permissions_are_restricted_by_name() {
     let webhooks = |names: &str| {
         format!(
             "admissionregistration.k8s.io/mutatingwebhookconfigurations {names}: get list watch \
@@ -55,7 +55,7 @@ fn rights_are_pinned_by_name() {
 }
 
 #[test]
-fn namespaces_are_read_on_openshift_alone() {
+fn namespaces_are_read_only_on_openshift() {
     for rendering in renderings() {
         let may = granted(rendering).iter().any(|rule| rule == NAMESPACES);
         assert_eq!(may, rendering.has("openshift"), "{:?}", rendering.composition);
@@ -63,7 +63,7 @@ fn namespaces_are_read_on_openshift_alone() {
 }
 
 #[test]
-fn mounted_files_need_no_right_and_no_token() {
+fn mounted_files_need_no_permission_and_no_token() {
     let files = renderings().iter().filter(|one| one.has("files") || one.has("cert-manager"));
     for rendering in files.chain([rendering(FILES), rendering(CERT_MANAGER)]) {
         assert_eq!(granted(rendering), [""; 0], "{:?}", rendering.composition);
@@ -73,7 +73,7 @@ fn mounted_files_need_no_right_and_no_token() {
 }
 
 #[test]
-fn no_component_widens_a_right() {
+fn no_component_widens_a_permission() {
     for rendering in renderings() {
         for rule in granted(rendering) {
             let expected = [

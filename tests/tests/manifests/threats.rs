@@ -9,7 +9,7 @@ use e2e::programs::repository;
 /// A row of the table names its tests between backticks: words with underscores are tests, and
 /// names that end with `.rs` are the files in which, or beside which, they are.
 #[test]
-fn every_test_that_a_threat_names_exists() {
+fn every_test_named_by_a_threat_exists() {
     let text = fs::read_to_string(repository().join("docs/security.md")).unwrap();
     let rows: Vec<Vec<&str>> =
         text.lines().filter(|line| line.starts_with('|')).skip(2).map(cells).collect();

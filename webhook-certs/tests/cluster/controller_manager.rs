@@ -1,8 +1,8 @@
 //! Rejection of kube-controller-manager's own signers.
 
 use anyhow::{Context, Result, bail, ensure};
-use e2e::left_out;
 use e2e::programs::Programs;
+use e2e::skipped_tests;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::{
@@ -26,7 +26,7 @@ pub(crate) async fn kubernetes_own_signers_do_not_sign_for_webhooks(
 ) -> Result<()> {
     let programs = Programs::find()?;
     if let Err(error) = programs.kubernetes("kube-controller-manager") {
-        return left_out::record("signers of Kubernetes itself", &format!("{error:#}"));
+        return skipped_tests::record("signers of Kubernetes itself", &format!("{error:#}"));
     }
     let lifetime = Lifetime::starting(Timestamp::now(), SignedDuration::from_hours(24));
     let ca = Authority::create("cluster", 1, lifetime, Entropy::draw()?)?;

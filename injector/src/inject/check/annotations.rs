@@ -33,8 +33,8 @@ pub fn key_warnings(pod: &Value) -> Vec<Reason> {
         let mut odd = keys.filter_map(|key| place.misspelt(key, &known));
         warnings.extend(odd.by_ref().take(MOST_KEYS));
         if odd.next().is_some() {
-            let message = format!("more {} of the pod mean nothing to the injector", place.list);
-            let hint = format!("the first {MOST_KEYS} are told");
+            let message = format!("more {} of the pod are unknown to the injector", place.list);
+            let hint = format!("the first {MOST_KEYS} are listed");
             warnings.push(Reason::new("unknown_key", message).with_hint(hint));
         }
     }
@@ -52,10 +52,10 @@ fn unknown_word(key: &str, value: &str, words: &[&str]) -> Option<Reason> {
         return None;
     }
     let given = excerpt::shorten(value);
-    let message = format!("annotation {key} of the pod is {given:?}, which nobody understands");
+    let message = format!("annotation {key} of the pod has the invalid value {given:?}");
     let hint = match suggest::among(value, words) {
         Some(near) => format!("did you mean {near}?"),
-        None => format!("it is {}", words.join(" or ")),
+        None => format!("use {}", words.join(" or ")),
     };
     Some(Reason::new("unknown_value", message).with_hint(hint))
 }
@@ -69,9 +69,10 @@ fn beyond_limit(annotations: Annotations<'_>, [request, limit]: &[&str; 2]) -> O
     beyond.then(|| {
         let message = format!(
             "annotation {request} of the pod is {value:?}, above the limit, which annotation \
-             {limit} sets to {most:?}; Kubernetes will refuse it"
+             {limit} sets to {most:?}; Kubernetes will reject the pod"
         );
-        Reason::new("request_above_limit", message).with_hint("lower the one or raise the other")
+        Reason::new("request_above_limit", message)
+            .with_hint("lower the request or raise the limit")
     })
 }
 
@@ -87,9 +88,8 @@ const REQUESTS: [[&str; 2]; 4] = [
 fn unknown_targets(targets: &str) -> Option<Reason> {
     (!scrape_settings::are_targets(targets)).then(|| {
         let (key, targets) = (key::SCRAPE_TARGETS, excerpt::shorten(targets));
-        let message =
-            format!("annotation {key} of the pod is {targets:?}, which nobody understands");
-        Reason::new("unknown_value", message).with_hint("it is a list such as 8080:/metrics,9090")
+        let message = format!("annotation {key} of the pod has the invalid value {targets:?}");
+        Reason::new("unknown_value", message).with_hint("use a list such as 8080:/metrics,9090")
     })
 }
 
@@ -133,13 +133,13 @@ impl KeyLocation {
         let Self { word, article, other, .. } = self;
         let there = if self.word == LABEL.word { &ANNOTATION } else { &LABEL };
         if there.known().any(|known| known == given) {
-            let message = format!("{word} {given} of the pod means nothing as {article} {word}");
-            let hint = format!("make it the {other} of that name");
+            let message = format!("{word} {given} of the pod has no effect as {article} {word}");
+            let hint = format!("use the {other} of that name");
             return Some(Reason::new("misplaced_key", message).with_hint(hint));
         }
         let meant = known.iter().copied().find(|known| same_name(given, known));
         let meant = meant.or_else(|| suggest::among(given, known))?;
-        let message = format!("{word} {given} of the pod means nothing to the injector");
+        let message = format!("{word} {given} of the pod is unknown to the injector");
         let hint = format!("did you mean {meant}?");
         Some(Reason::new("unknown_key", message).with_hint(hint))
     }
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_are_nearly_right_are_told() {
+    fn misspelt_keys_get_a_warning() {
         for (label, hint) in [
             ("sidecar.istio.io/injct", "did you mean sidecar.istio.io/inject?"),
             ("sidecar.istio.oi/inject", "did you mean sidecar.istio.io/inject?"),
@@ -263,34 +263,34 @@ mod tests {
     }
 
     #[test]
-    fn of_thousands_of_odd_keys_a_few_are_told() {
+    fn warnings_about_unknown_keys_are_limited() {
         let odd = |n: usize| (format!("istio.io{n}/proxyCPU"), Value::from("1"));
         let annotations: Map<_, _> = (0..2000).map(odd).collect();
         let told = told(&json!({}), &annotations.into(), &json!({}));
         assert_eq!(told.len(), MOST_KEYS + 1);
         assert_eq!(
             told[MOST_KEYS],
-            "more annotations of the pod mean nothing to the injector (unknown_key); hint: the \
-             first 24 are told"
+            "more annotations of the pod are unknown to the injector (unknown_key); hint: the first 24 are listed"
         );
     }
 
     #[test]
-    fn words_that_nobody_understands_are_told() {
+    fn unknown_annotation_values_get_a_warning() {
         let annotations = |value: &str| json!({key::NATIVE_SIDECAR: value});
         assert!(told(&json!({}), &annotations("true"), &json!({})).is_empty());
         assert_eq!(
             told(&json!({}), &annotations("fasle"), &json!({})),
-            ["annotation sidecar.istio.io/nativeSidecar of the pod is \"fasle\", which nobody \
-              understands (unknown_value); hint: did you mean false?"]
+            [
+                "annotation sidecar.istio.io/nativeSidecar of the pod has the invalid value \"fasle\" (unknown_value); hint: did you mean false?"
+            ]
         );
         let rewrite = |value: &str| json!({key::REWRITE_APP_PROBES: value});
         assert!(told(&json!({}), &rewrite("T"), &json!({})).is_empty());
-        assert!(told(&json!({}), &rewrite("no"), &json!({}))[0].contains("it is true or false"));
+        assert!(told(&json!({}), &rewrite("no"), &json!({}))[0].contains("use true or false"));
     }
 
     #[test]
-    fn another_dns_policy_is_told() {
+    fn other_dns_policy_gets_a_warning() {
         let told = |policy: &str| told(&json!({}), &json!({}), &json!({"dnsPolicy": policy}));
         assert!(told("ClusterFirst").is_empty());
         assert!(told("Default")[0].starts_with("dnsPolicy of the pod is \"Default\""));

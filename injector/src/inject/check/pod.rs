@@ -59,7 +59,7 @@ pub(crate) fn validate_names(
     let proxies = proxies.iter().filter(|list| has(pod, list, &PROXY.into()));
     if !reinjected && proxies.count() > 1 {
         let both = format!("spec.{CONTAINERS} and spec.{INIT_CONTAINERS}");
-        let message = format!("container {PROXY:?} stands in {both}; take one of the two out");
+        let message = format!("container {PROXY:?} is in {both}; remove one of the two");
         return Err(InjectError::Pod(message));
     }
     for list in [CONTAINERS, INIT_CONTAINERS] {
@@ -72,13 +72,12 @@ pub(crate) fn validate_names(
                 let name = excerpt::shorten(name.as_str().unwrap_or_default());
                 let own = match list {
                     INIT_CONTAINERS => {
-                        ", or write it there if its fields are to go over the injected one's"
+                        ", or move it there if its fields should override the injected ones"
                     }
                     _ => "",
                 };
                 return Err(InjectError::Pod(format!(
-                    "container {name:?} of spec.{taken} has the name of one that is injected into \
-                     spec.{list}; rename it{own}"
+                    "container {name:?} of spec.{taken} has the name of a container injected into spec.{list}; rename it{own}"
                 )));
             }
         }

@@ -35,11 +35,10 @@ fn shared(pod: &Value, injected: &Value) -> Option<Reason> {
             Reason::new(
                 "proxy_user",
                 format!(
-                    "container {name} runs as {what} {spared}, which is the proxy's: what it sends \
-                     is not captured"
+                    "container {name} runs as {what} {spared}, which is the proxy's, so its traffic is not captured"
                 ),
             )
-            .with_hint(format!("give it another securityContext.{field}")),
+            .with_hint(format!("set another securityContext.{field}")),
         )
     })
 }

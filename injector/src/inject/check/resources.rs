@@ -9,8 +9,8 @@ use crate::inject::prepare::resources::pod_resources;
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS};
 use crate::kubernetes::quantity;
 
-/// What the pod's own resources have no room for, which Kubernetes will say only once the pod is
-/// refused.
+/// Warnings about containers above the pod's own resources. Without them, users learn of the
+/// problem only when Kubernetes rejects the pod.
 pub fn beyond_pod(pod: &Value) -> Vec<Reason> {
     let Some(whole) = pod_resources(pod) else {
         return Vec::new();
@@ -53,8 +53,8 @@ pub fn beyond_pod(pod: &Value) -> Vec<Reason> {
 }
 
 fn beyond(message: &str) -> Reason {
-    Reason::new("pod_resources", format!("{message} (spec.resources); Kubernetes will refuse it"))
-        .with_hint("annotate the proxy's own, or set outrigger.podResources to omit in the values")
+    Reason::new("pod_resources", format!("{message} (spec.resources); Kubernetes will reject the pod"))
+        .with_hint("set the proxy's resources by annotation, or set outrigger.podResources to omit in the values")
 }
 
 const RESOURCES: &str = "resources";

@@ -5,7 +5,7 @@ use crate::overlay::error;
 use crate::settings::annotations::{AnnotationError, Annotations, key};
 use crate::settings::{Settings, template_names};
 
-/// What is wrong with the names that a pod asks for, as far as the pod is to blame.
+/// Returns the errors in the template names of a pod's annotation.
 pub fn problems(settings: &Settings, annotations: Annotations<'_>) -> Option<AnnotationError> {
     let value = annotations.get(key::TEMPLATES)?;
     let names = value.split(',').map(str::trim);

@@ -10,8 +10,8 @@ use crate::kubernetes::pod_schema::PodList;
 use crate::settings::annotation_json;
 use crate::settings::annotations::key;
 
-/// A mount that the pod's annotation asks for, of a volume that is not there: Kubernetes refuses
-/// the pod, unless somebody after us brings the volume.
+/// Warning about an annotation's mount of a missing volume. Kubernetes rejects the pod, unless
+/// another webhook adds the volume.
 pub fn missing(pod: &Value) -> Option<Reason> {
     let value = annotation(pod, key::USER_VOLUME_MOUNT)?;
     let asked = annotation_json::named_objects(PodList::VolumeMount, value)?;
@@ -25,7 +25,7 @@ pub fn missing(pod: &Value) -> Option<Reason> {
     let mut asked = asked.iter().filter_map(|mount| mount["name"].as_str());
     let name = asked.find(|name| mounted.contains(*name) && !volumes.contains(*name))?;
     let message = format!(
-        "annotation {} of the pod names volume {name:?}, which neither the pod nor annotation {} has",
+        "annotation {} of the pod names volume {name:?}, which neither the pod nor annotation {} defines",
         key::USER_VOLUME_MOUNT,
         key::USER_VOLUME
     );

@@ -31,10 +31,10 @@ pub fn apply(
         annotate(key, value);
     }
     let network = network.filter(|_| label.is_none())?;
-    let message = format!("network {network:?} cannot be the value of a label");
+    let message = format!("network {network:?} is not a valid label value");
     Some(
         Reason::new("network_label", message)
-            .with_hint("the proxy knows it; label topology.istio.io/network is left out"),
+            .with_hint("the proxy still gets it; label topology.istio.io/network is omitted"),
     )
 }
 

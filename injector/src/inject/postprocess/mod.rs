@@ -1,4 +1,4 @@
-//! What happens to a pod after the merge: probes, metrics, metadata, the order of containers.
+//! Changes of a pod after the merge: probes, metrics, metadata, the order of containers.
 
 pub mod metadata;
 pub mod order;

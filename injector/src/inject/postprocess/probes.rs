@@ -51,7 +51,7 @@ pub fn rewrite(draft: &mut Draft, settings: &Settings, reinjected: bool) -> Vec<
                 match handler.prober(&path, port, mesh_port) {
                     Ok(prober) => {
                         let lost = prober.is_none() && !handler.asks(&path);
-                        warnings.extend(lost.then(|| handler.asks_nobody(mesh_port)));
+                        warnings.extend(lost.then(|| handler.agent_port_warning(mesh_port)));
                         probers.extend(prober.map(|prober| (path.clone(), prober)));
                         rewritten.push((kind, handler.action, path));
                     }
@@ -202,11 +202,11 @@ impl<'a> Handler<'a> {
 
     /// Returns a warning about a probe of the agent's port. Istio treats every such probe as
     /// rewritten.
-    fn asks_nobody(&self, port: u16) -> Reason {
+    fn agent_port_warning(&self, port: u16) -> Reason {
         let container = self.container();
         let message = format!(
-            "a probe of container {container} asks port {port}, where the agent answers for none of \
-             the application's own"
+            "a probe of container {container} uses port {port}, where the agent answers no probes \
+             of the application"
         );
         Reason::new("probe_of_the_agent", message)
             .with_hint("annotate the pod sidecar.istio.io/rewriteAppHTTPProbers=false to keep it")
@@ -222,8 +222,7 @@ impl<'a> Handler<'a> {
         number.filter(valid).ok_or_else(|| {
             let container = self.container();
             let message = format!(
-                "a probe of container {container} names port {port}, which the container does not \
-                 have; the probe stays as it is"
+                "a probe of container {container} names port {port}, which the container does not have; the probe is not changed"
             );
             Reason::new("probe_port_unknown", message)
         })

@@ -195,7 +195,7 @@ fn problem_of(port: &str, status_port: u16) -> Option<String> {
         None if port == status_port => "the agent",
         None => return None,
     };
-    Some(format!("is a port of the proxy ({owner}); it is to be one of the application's"))
+    Some(format!("is a port of the proxy ({owner}); use a port of the application"))
 }
 
 /// The path at which the agent serves all metrics.

@@ -44,7 +44,7 @@ pub(crate) fn overlays(
     Ok((overlays, told))
 }
 
-/// What the overlays put in, all together.
+/// Names of the objects that all overlays add.
 pub(crate) fn injected(overlays: &[(String, Value)]) -> Result<Value, InjectError> {
     let mut injected = Value::Object(serde_json::Map::new());
     for (template, overlay) in overlays {

@@ -45,7 +45,7 @@ mod tests {
     use crate::kubernetes::merge::merge;
 
     #[test]
-    fn outlines_merge_to_the_names_of_the_overlays() {
+    fn merged_outline_has_the_names_of_all_overlays() {
         let overlays = [
             json!({"metadata": {"labels": {"a": "b"}}, "spec": {
                 "containers": [{"name": "p", "image": "i"}, {"name": "q", "$patch": "delete"}],

@@ -50,11 +50,11 @@ fn no_text(layer: &Value, config: &ProxyConfig) -> Vec<Reason> {
         let kind = if value.is_number() { "a number" } else { "true or false" };
         let text = config.metadata(name).unwrap_or_default();
         let message = format!(
-            "annotation {}: proxyMetadata.{name} is {kind} to YAML; the text {text:?} counts",
+            "annotation {}: proxyMetadata.{name} is {kind} to YAML; the text {text:?} is used",
             key::PROXY_CONFIG
         );
         Reason::new("no_text_in_proxy_metadata", message)
-            .with_hint("put it between quotes, so that it stays as it is written")
+            .with_hint("quote it to keep it as written")
     })
     .collect()
 }

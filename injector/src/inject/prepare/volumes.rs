@@ -45,7 +45,7 @@ pub fn settle(overlay: &mut Value, pod: &Value) -> Vec<Reason> {
         let message = format!("volume {name} of the pod has the name of an injected one");
         Some(
             Reason::new("own_volume", message)
-                .with_hint("the proxy gets the pod's; give it another name unless that is meant"),
+                .with_hint("the proxy gets the pod's volume; rename it unless that is intended"),
         )
     })
     .collect()
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pods_own_source_stands_alone() {
+    fn volume_source_of_the_pod_replaces_the_injected_one() {
         for (own, overlay, settled) in [
             (json!({"configMap": {}}), json!({"emptyDir": {"medium": "Memory"}}), json!({})),
             (
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_api_server_wrote_out_is_not_taken_out() {
+    fn volume_source_default_of_the_api_server_stays() {
         let of = |volume: Value| json!({"spec": {"volumes": [volume]}});
         let mut overlay = of(json!({"name": "v", "emptyDir": null}));
         let told = settle(&mut overlay, &of(json!({"name": "v", "emptyDir": {}})));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_of_one_name_the_later_stands() {
+    fn later_volume_of_the_same_name_is_used() {
         let volume = |name: &str, source: &str| json!({"name": name, source: {}});
         let mount = |path: &str, name: &str| json!({"mountPath": path, "name": name});
         let mut overlay = json!({"spec": {

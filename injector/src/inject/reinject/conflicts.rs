@@ -26,10 +26,9 @@ fn root(own: &Value, container: &Value) -> Option<Reason> {
         own["runAsUser"] == 0 && own["runAsNonRoot"].is_null() && injected["runAsNonRoot"] == true;
     let name = container["name"].as_str().unwrap_or_default();
     let message = format!(
-        "container {name} is to run as user 0 by the pod's own word, and not as root by the injected \
-         runAsNonRoot; the kubelet will not start it"
+        "container {name} has the user-supplied runAsUser 0 and the injected runAsNonRoot; the kubelet will not start it"
     );
-    refused.then(|| Reason::new("own_user", message).with_hint("write runAsNonRoot: false too"))
+    refused.then(|| Reason::new("own_user", message).with_hint("set runAsNonRoot: false too"))
 }
 
 /// Removes the template's `allowPrivilegeEscalation: false` if the user makes the container
@@ -67,10 +66,9 @@ fn bounds(own: &mut Value, container: &Value) -> Vec<Reason> {
                 others.insert(resource.clone(), Value::Null);
                 let (kind, other) = (kind.trim_end_matches('s'), other.trim_end_matches('s'));
                 let message = format!(
-                    "the pod's own {resource} {kind} of container {name} ({amount}) and the \
-                     injected {other} ({present}) exclude each other; the {other} is left out"
+                    "the user-supplied {resource} {kind} of container {name} ({amount}) conflicts with the injected {other} ({present}); the {other} is omitted"
                 );
-                let hint = format!("write a {resource} {other} too");
+                let hint = format!("set a {resource} {other} too");
                 told.push(Reason::new("own_resources", message).with_hint(hint));
             }
         }
@@ -98,10 +96,9 @@ fn port_names(own: &mut Value, container: &Value) -> Vec<Reason> {
     let told = unnamed.into_iter().map(|port| {
         let (port, number) = (&port["name"], &port["containerPort"]);
         let message = format!(
-            "port {port} of container {name} is the pod's own; the injected one of that name \
-             ({number}) has none"
+            "port {port} of container {name} is user-supplied; the injected port of that name ({number}) loses the name"
         );
-        Reason::new("own_port", message).with_hint("give it another name unless that is meant")
+        Reason::new("own_port", message).with_hint("rename it unless that is intended")
     });
     told.collect()
 }

@@ -95,10 +95,9 @@ pub fn reapply(
 }
 
 fn kept_fields() -> Reason {
-    let message = "istio-proxy was a container that holds the application in an earlier injection \
-                   and keeps that one's fields, as Istio does it";
+    let message = "istio-proxy keeps the fields of the previous injection, in which it held the application, as with Istio";
     Reason::new("kept_proxy", message).with_hint(
-        "take istio-proxy and annotation sidecar.istio.io/status out of the pod for a new one",
+        "remove istio-proxy and annotation sidecar.istio.io/status from the pod to get a new proxy",
     )
 }
 
@@ -196,7 +195,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_long_environment_is_the_users_again(
+        fn long_environment_is_restored_from_the_record(
             few in environment(),
             overlay in environment(),
             at in 0..=LONG,

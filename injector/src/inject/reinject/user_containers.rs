@@ -53,7 +53,7 @@ impl UserContainer {
         let origin = match self.from {
             UserContainerOrigin::Record => "annotation proxy.istio.io/overrides: container",
             UserContainerOrigin::Pod | UserContainerOrigin::PreviousInjection => {
-                "the pod's own fields of the injected container"
+                "the user-supplied fields of the injected container"
             }
         };
         UserContainerError { name: self.name().to_owned(), origin, problem }

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn directives() {
+    fn merge_directives_are_applied() {
         let labels = json!({"labels": {"a": "1", "b": "2"}});
         assert_eq!(
             merged(labels.clone(), json!({"labels": {"$patch": "replace", "c": "3"}})),
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn an_added_value_has_no_nulls() {
+    fn added_value_contains_no_nulls() {
         assert_eq!(
             merged(json!({}), json!({"spec": {"volumes": [{"name": "v", "emptyDir": null}]}})),
             json!({"spec": {"volumes": [{"name": "v"}]}})
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directive_with_nothing_to_act_on_takes_what_it_carries_along() {
+    fn directive_without_a_target_adds_nothing() {
         let replace = || json!({"$patch": "replace", "a": 1});
         assert_eq!(merged(json!({}), json!({"labels": replace()})), json!({}));
         assert_eq!(
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_quantity_in_other_words_is_no_change() {
+    fn equal_quantities_make_no_change() {
         let mut pod = json!({"limits": {"cpu": "2", "memory": "1Gi", "x": "1"}});
         let overlay = json!({"limits": {"cpu": "2000m", "memory": "1024Mi", "x": "2"}});
         merge(&mut pod, overlay).unwrap();
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn two_items_of_one_key_in_the_overlay_are_one() {
+    fn overlay_items_with_equal_keys_are_merged() {
         assert_eq!(
             merged(
                 json!({"env": []}),

@@ -158,7 +158,7 @@ mod tests {
     use crate::template::functions::check;
 
     #[test]
-    fn sprigs_results() {
+    fn results_equal_sprig() {
         check(&[
             ("dict `a` 1 `b` 2", "map[a:1 b:2]"),
             ("get (dict `a` 1) `a`", "1"),

@@ -40,7 +40,7 @@ mod tests {
     use crate::template::functions::check;
 
     #[test]
-    fn sprigs_results() {
+    fn results_equal_sprig() {
         check(&[
             ("adler32sum `Wikipedia`", "300286872"),
             ("adler32sum ``", "1"),

@@ -64,7 +64,7 @@ mod tests {
     use crate::template::functions::check;
 
     #[test]
-    fn sprigs_results() {
+    fn results_equal_sprig() {
         check(&[
             ("duration `95`", "1m35s"),
             ("duration `-3700`", "-1h1m40s"),

@@ -198,7 +198,7 @@ mod tests {
     use crate::template::functions::check;
 
     #[test]
-    fn sprigs_results() {
+    fn results_equal_sprig() {
         check(&[
             ("toJson (dict `b` (list 1 `<`) `a` nil)", r#"{"a":null,"b":[1,"\u003c"]}"#),
             ("toRawJson (list `<`)", r#"["<"]"#),

@@ -202,7 +202,7 @@ mod tests {
     use crate::template::functions::check;
 
     #[test]
-    fn istios_results() {
+    fn results_equal_istio() {
         check(&[
             ("isset (dict `a` ``) `a`", "true"),
             ("isset (dict `a` ``) `b`", "false"),

@@ -149,7 +149,7 @@ mod tests {
     use crate::template::functions::check;
 
     #[test]
-    fn sprigs_results() {
+    fn results_equal_sprig() {
         check(&[
             ("append (list 1 2) 3", "[1 2 3]"),
             ("prepend (list 1 2) 0", "[0 1 2]"),

@@ -174,7 +174,7 @@ mod tests {
     use crate::template::functions::check;
 
     #[test]
-    fn gos_and_sprigs_results() {
+    fn results_equal_go_and_sprig() {
         check(&[
             ("default `foo` ``", "foo"),
             ("default `foo` `bar`", "bar"),

@@ -116,7 +116,7 @@ const LEFT_OUT: [(&[&str], &str); 6] = [
             "toDate",
             "unixEpoch",
         ],
-        "it reads the clock or a time zone, and the same pod gets the same answer",
+        "it reads the clock or a time zone, and the same pod must get the same result",
     ),
     (
         &[
@@ -129,7 +129,7 @@ const LEFT_OUT: [(&[&str], &str); 6] = [
             "shuffle",
             "uuidv4",
         ],
-        "it is random, and the same pod gets the same answer",
+        "it is random, and the same pod must get the same result",
     ),
     (
         &[
@@ -147,7 +147,7 @@ const LEFT_OUT: [(&[&str], &str); 6] = [
             "genSignedCertWithKey",
             "htpasswd",
         ],
-        "it makes keys and certificates or encrypts, which a template of a pod has no need of",
+        "it creates keys or certificates or encrypts, which pod templates do not need",
     ),
     (&["set", "unset"], "it changes a mapping in place; `merge` gives its result"),
     (&["expandenv"], "a template does not see the environment of the injector"),
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_of_templates_names_every_function() {
+    fn template_page_names_every_function() {
         let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/templates.md"));
         let functions =
             page.split("## Functions").nth(1).unwrap().split("Left out").next().unwrap();

@@ -130,7 +130,7 @@ mod tests {
     use crate::template::functions::check;
 
     #[test]
-    fn sprigs_results() {
+    fn results_equal_sprig() {
         check(&[
             ("add 1 2 `3`", "6"),
             ("add1 1", "2"),

@@ -131,7 +131,7 @@ mod tests {
     use crate::template::functions::check;
 
     #[test]
-    fn sprigs_results() {
+    fn results_equal_sprig() {
         check(&[
             ("regexMatch `^[A-Za-z0-9._%+-]+@[a-z.]+$` `test@acme.com`", "true"),
             ("regexFindAll `[2,4,6,8]` `123456789` -1", "[2 4 6 8]"),

@@ -317,7 +317,7 @@ mod tests {
     use crate::template::functions::check;
 
     #[test]
-    fn sprigs_results() {
+    fn results_equal_sprig() {
         check(&[
             ("trunc 5 `hello world`", "hello"),
             ("trunc -5 `hello world`", "world"),
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_cut_between_characters() {
+    fn text_is_cut_at_character_boundaries() {
         check(&[("trunc 2 `aü`", "a"), ("trunc -1 `aü`", ""), ("substr 1 2 `üa`", "")]);
     }
 }

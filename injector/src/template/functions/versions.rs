@@ -230,7 +230,7 @@ mod tests {
     use crate::template::functions::check;
 
     #[test]
-    fn sprigs_results() {
+    fn results_equal_sprig() {
         check(&[
             ("(semver `v1.2.3-rc.1+b`).Prerelease", "rc.1"),
             ("(semver `1.2`).Minor", "2"),

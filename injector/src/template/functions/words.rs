@@ -268,7 +268,7 @@ mod tests {
     use crate::template::functions::check;
 
     #[test]
-    fn sprigs_results() {
+    fn results_equal_sprig() {
         check(&[
             ("camelcase `http_server`", "HttpServer"),
             ("camelcase `GOLANG_IS_GREAT`", "GolangIsGreat"),

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quotes_hide_what_is_in_them() {
+    fn delimiters_in_quotes_are_ignored() {
         let of = |text| pieces(text).collect::<Vec<_>>();
         assert_eq!(
             of(r#"a "b {{- f "}}\"" `}}\` '}' -}} c {{/* "}} */}} `d"#),
@@ -110,7 +110,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_lost(text in "([a{}\"'`\\\\*/ -]|\\{\\{|\\}\\}|é){0,40}") {
+        fn split_actions_concatenate_to_the_text(text in "([a{}\"'`\\\\*/ -]|\\{\\{|\\}\\}|é){0,40}") {
             let whole: String = pieces(&text)
                 .map(|(Text(piece) | Code(piece) | Quoted(piece) | Raw(piece))| piece)
                 .collect();

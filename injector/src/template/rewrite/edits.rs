@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_those_of_the_text_before_the_changes() {
+    fn positions_map_to_the_original_text() {
         let text = "ab\ncdef";
         let mut edits = Edits::default();
         edits.replace(4..6, "12345");

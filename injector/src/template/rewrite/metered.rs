@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_that_no_function_charges_for_are_charged_for() {
+    fn field_reads_outside_functions_are_charged() {
         for (template, expected) in [
             ("{{ if .a.b }}{{ end }}", "{{ if (_read .a.b) }}{{ end }}"),
             ("{{- with $x := .a -}}", "{{- with $x := (_read .a) -}}"),
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_that_may_run_again_begin_with_a_step() {
+    fn repeatable_bodies_begin_with_a_step() {
         for (template, expected) in [
             (
                 "{{ range f -}} a{{ if 1 }}{{ range 2 }}b{{ end }}{{ end }}{{ end }}",
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_grows_in_its_variable() {
+    fn append_to_a_variable_happens_in_place() {
         for (template, expected) in [
             (
                 "{{ $x = append $x .a }}{{ len $x }}{{ $x.y }}",
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn else_with_is_a_with_of_its_own() {
+    fn else_with_becomes_a_nested_with() {
         for (template, expected) in [
             (
                 "{{ with f }}1{{- else with g -}}2{{ else  with h }}3{{ else }}4{{- end -}}5",

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_chains_of_getters_and_words_of_enumerations_change() {
+    fn only_getter_chains_and_enum_words_are_rewritten() {
         for (template, expected) in [
             (
                 "{{ .ProxyConfig.InterceptionMode.String }}",

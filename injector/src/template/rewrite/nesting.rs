@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_template_needs_is_found_with_its_place() {
+    fn excessive_constructs_are_found_with_their_position() {
         let nested =
             |depth: usize| format!("a\n{{{{ {}1{} }}}}", "(".repeat(depth), ")".repeat(depth));
         assert_eq!(too_deep(&nested(MOST)), None);

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn raw_strings_with_a_backslash_are_quoted() {
+    fn raw_strings_with_backslash_become_quoted_strings() {
         for (text, expected) in [
             (r"a `\d` b", r"a `\d` b"),
             (r"{{ f `\d` }} `\d`", r#"{{ f "\\d" }} `\d`"#),
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_gos() {
+    fn string_escapes_equal_go() {
         for (string, value) in [
             (r#""\x41\u0042""#, "AB"),
             (r#""\u00e9\n\U0001f600""#, "é\n😀"),

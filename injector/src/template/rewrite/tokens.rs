@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn actions_are_cut_into_tokens() {
+    fn actions_are_split_into_tokens() {
         let template = r#"a {{- range $i, $c := .A.b | f -1 1e+5 .5 -}} b.c {{/* .c */}}{{ (g "}}" .).x $.y =. }}{{ x"#;
         let actions = actions(template);
         let shown = actions

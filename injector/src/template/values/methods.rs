@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fields_are_those_of_the_types() {
+    fn method_fields_exist_in_the_types() {
         for of in go_types::all() {
             for field in of.fields() {
                 let known: &[&str] = match field.kind {

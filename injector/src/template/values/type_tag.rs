@@ -24,8 +24,9 @@ pub(crate) fn tagged_type(datum: &TemplateValue) -> Option<&'static Type> {
 /// it contains none.
 pub(crate) fn problem(text: &str) -> Option<String> {
     let of = || printed_in(text).map_or("struct", |of| of.name);
-    text.contains(TYPED)
-        .then(|| format!("it prints a whole {}: name one of its fields; range takes none", of()))
+    text.contains(TYPED).then(|| {
+        format!("it prints a whole {}: name one of its fields; range does not accept it", of())
+    })
 }
 
 /// Returns the type of the first struct in a text in the engine's own notation, which is never

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn process_without_a_sign_of_life_is_not_alive() {
+    fn process_without_heartbeat_is_not_alive() {
         let begin = Instant::now();
         let liveness = Liveness::new(begin);
         assert!(liveness.is_alive(begin + LONGEST / 2));

@@ -43,7 +43,7 @@ pub fn liveness(liveness: Arc<Liveness>) -> Router {
         if liveness.is_alive(Instant::now()) {
             return "live\n".into_response();
         }
-        (StatusCode::SERVICE_UNAVAILABLE, "the webhook stands still\n").into_response()
+        (StatusCode::SERVICE_UNAVAILABLE, "the webhook is blocked\n").into_response()
     });
     Router::new().route("/healthz/live", live)
 }
@@ -70,9 +70,9 @@ pub fn logging(log: Arc<Log>) -> Router {
             Ok(levels) => {
                 // Logged before and after the change, so that one of the two lines passes the
                 // filter.
-                tracing::info!(%levels, "the log's levels are changed");
+                tracing::info!(%levels, "changing the log levels");
                 log.set_levels(levels.clone());
-                tracing::info!(%levels, "the log's levels have changed");
+                tracing::info!(%levels, "log levels changed");
                 format!("{levels}\n").into_response()
             }
             Err(error) => (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),

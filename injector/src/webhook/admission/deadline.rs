@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leaves_time_for_the_answer() {
+    fn deadline_leaves_time_for_the_answer() {
         let table = [
             (None, 9000),
             (Some(""), 9000),

@@ -106,7 +106,7 @@ async fn call(State(webhook): State<Arc<Webhook>>, request: Request) -> Response
         }
         Err(refusal) => {
             webhook.metrics.answered(CallResult::Failed, refusal.word(), false, took);
-            tracing::warn!(reason = refusal.word(), problem = %refusal, "call refused");
+            tracing::warn!(reason = refusal.word(), problem = %refusal, "call rejected");
             span.finish(None, CallResult::Failed, refusal.word());
             refusal.into_response()
         }

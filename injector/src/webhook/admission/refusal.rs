@@ -21,15 +21,15 @@ pub(in crate::webhook) enum CallRefusal {
     ContentType,
     #[error("the body is larger than {limit} bytes")]
     TooLarge { limit: usize },
-    #[error("the body holds more values than any pod")]
+    #[error("the body has more values than any pod")]
     TooManyValues,
-    #[error("the body cannot be read to its end")]
+    #[error("the body could not be read completely")]
     Body,
     #[error("the body did not arrive in time")]
     Slow,
-    #[error("too many calls at a time")]
+    #[error("too many concurrent calls")]
     Busy,
-    #[error("the pod takes longer to inject than the call may take")]
+    #[error("the injection did not end before the call's deadline")]
     Late,
     #[error("no configuration is loaded yet")]
     Unconfigured,

@@ -145,7 +145,7 @@ impl Response {
         let room = WARNINGS.saturating_sub(self.warnings.len());
         self.warnings.extend(reasons.iter().take(room).map(line));
         if let Some(more @ 1..) = reasons.len().checked_sub(room) {
-            self.warnings.push(format!("{more} more warnings are left out"));
+            self.warnings.push(format!("{more} more warnings are omitted"));
         }
         self
     }
@@ -299,7 +299,7 @@ mod tests {
     use crate::json::patch;
 
     #[test]
-    fn keeps_fields_of_the_pod_that_it_does_not_know() {
+    fn unknown_pod_fields_are_kept() {
         let pod = json!({"metadata": {"creationTimestamp": null}, "spec": {"newIn2040": [1.5]}});
         let body = json!({
             "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "other": 1,
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_null_for_what_is_not_there() {
+    fn null_request_fields_count_as_absent() {
         let body = json!({
             "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
             "request": {"uid": "u", "kind": null, "subResource": null, "namespace": null,
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_other_documents() {
+    fn other_documents_are_rejected() {
         let review = r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}"#;
         assert!(parse(review.as_bytes()).unwrap().request.is_none());
         let table = [
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_what_the_api_server_reads() {
+    fn responses_parse_as_admission_reviews() {
         let reason = Reason::new("host_network", "the pod uses\nthe host's network");
         let skip = Response::allow("u".to_owned()).with_warnings(&[reason]);
         let deny = Response::deny("u".to_owned(), 400, "no".to_owned());
@@ -374,12 +374,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_answered(body in proptest::collection::vec(any::<u8>(), 0..512)) {
+        fn any_body_gets_an_answer(body in proptest::collection::vec(any::<u8>(), 0..512)) {
             let _ = parse(&body);
         }
 
         #[test]
-        fn any_damage_to_a_review_is_answered(at in 0..300_usize, byte in any::<u8>()) {
+        fn damaged_reviews_get_an_answer(at in 0..300_usize, byte in any::<u8>()) {
             let mut body = json!({
                 "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
                 "request": {"uid": "u1", "namespace": "n", "operation": "CREATE", "dryRun": false,

@@ -96,7 +96,8 @@ impl Admission {
                         bytes: 0,
                     },
                     Err(error) if error.is_io() => {
-                        let message = format!("pod: {error}; API servers take no pod of that size");
+                        let message =
+                            format!("pod: {error}; API servers accept no pod of that size");
                         Verdict::denied(subject, uid, "pod_too_large", 400, message)
                     }
                     Err(error) => Verdict::denied(subject, uid, "internal", 500, error.to_string()),
@@ -222,7 +223,7 @@ fn not_a_new_pod(request: &Request) -> Option<Reason> {
     let kind = &request.kind;
     let is_pod = kind.group.is_empty() && matches!(kind.kind.as_str(), "" | "Pod");
     if !is_pod || !request.sub_resource.is_empty() {
-        let message = "the webhook is asked about something other than a pod";
+        let message = "the request is not about a pod";
         return Some(Reason::new("not_a_pod", message).with_hint(RULES_HINT));
     }
     if !matches!(request.operation.as_str(), "" | "CREATE") {
@@ -234,8 +235,7 @@ fn not_a_new_pod(request: &Request) -> Option<Reason> {
 
 /// Returns the warning about a pod whose namespace's allowed users could not be read.
 fn namespace_unknown() -> Reason {
-    let message = "the users that OpenShift allows in the namespace are not known, so the proxy's \
-                   user and group are 1337";
+    let message = "the namespace's user range on OpenShift is unknown, so the proxy's user and group are 1337";
     let hint = "the injector may need the right to get, list and watch namespaces";
     Reason::new("namespace_unknown", message).with_hint(hint)
 }
@@ -260,4 +260,4 @@ fn code(error: &InjectError) -> u16 {
 }
 
 const RULES_HINT: &str =
-    "the rules of the MutatingWebhookConfiguration should name CREATE of pods alone";
+    "the rules of the MutatingWebhookConfiguration should match only CREATE of pods";

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn computing_ends_with_its_deadline_and_its_caller() {
+    async fn work_ends_at_the_deadline_or_when_the_caller_leaves() {
         let thread = own_thread::start("large-reviews").unwrap();
         let turns = Turns::new(1);
         let caller = || turns::Caller {

@@ -60,7 +60,7 @@ impl Namespaces {
         match timeout_at(deadline, self.api.get(name)).await {
             Ok(Ok(namespace)) => Some(annotations(&namespace)),
             Ok(Err(error)) => {
-                tracing::debug!(namespace = name, %error, "asked for in vain");
+                tracing::debug!(namespace = name, %error, "reading the namespace failed");
                 watched
             }
             Err(_) => watched,
@@ -76,7 +76,7 @@ fn annotations(namespace: &PartialObjectMeta<Namespace>) -> Annotations {
 
 const SUBJECT: WatchedResource = WatchedResource {
     resource: "namespaces",
-    without: "proxies run as user and group 1337, whatever a namespace allows",
+    without: "proxies run as user and group 1337, regardless of the namespace's range",
 };
 
 const PREFIX: &str = "openshift.io/sa.scc.";

@@ -31,7 +31,7 @@ pub(super) async fn watch(
 fn tell(before: &Kubelets, now: &Kubelets, _: &Metrics) {
     let native = now.native_sidecars(None);
     if before.native_sidecars(None) != native {
-        tracing::info!(native, "whether all nodes have native sidecars has changed");
+        tracing::info!(native, "native sidecar support of the nodes changed");
     }
 }
 

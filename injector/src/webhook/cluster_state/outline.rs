@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn namespace_and_node_are_read_or_empty() {
+    fn missing_namespace_or_node_is_empty() {
         for (review, namespace, node) in [
             (
                 r#"{"request": {"object": {"namespace": "not", "spec": {"nodeName": "n1"}}, "namespace": "shop"}}"#,

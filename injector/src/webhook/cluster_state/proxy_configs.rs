@@ -56,12 +56,12 @@ fn tell(before: &Resources, now: &Resources, metrics: &Metrics) {
     for (key, problem) in &now.refused {
         if before.refused.get(key) != Some(problem) {
             let (namespace, name) = key;
-            tracing::warn!(namespace, name, problem, "ProxyConfig cannot be used");
+            tracing::warn!(namespace, name, problem, "invalid ProxyConfig is ignored");
         }
     }
 }
 
 const SUBJECT: WatchedResource = WatchedResource {
     resource: "proxyconfigs.networking.istio.io",
-    without: "pods are injected without regard to ProxyConfig resources",
+    without: "pods are injected without ProxyConfig resources",
 };

@@ -142,14 +142,14 @@ impl WatchedResource {
         match state {
             WatchState::Pending | WatchState::Current => {}
             WatchState::Absent => {
-                tracing::info!(resource, without, "not installed; looked for again and again");
+                tracing::info!(resource, without, "not installed; retrying");
             }
             WatchState::Forbidden => {
                 let hint = "grant the service account list and watch on it in the whole cluster";
-                tracing::warn!(resource, without, error, hint, "may not be watched");
+                tracing::warn!(resource, without, error, hint, "watch is forbidden");
             }
             WatchState::Failing => {
-                tracing::warn!(resource, error, "watch failed; what was known stays");
+                tracing::warn!(resource, error, "watch failed; the last known state stays");
             }
         }
     }

@@ -17,30 +17,30 @@ use crate::webhook::telemetry::log::Levels;
 
 /// Adds sidecars to pods: a mutating admission webhook with Istio's configuration and interface.
 ///
-/// In a cluster it takes its configuration from `ConfigMap`s and keeps its own certificate. Anywhere
-/// else, and for whatever a file is named for, it serves from files and built-in defaults alone.
+/// In a cluster it reads its configuration from `ConfigMap`s and maintains its own certificate.
+/// Elsewhere, and for each named file, it uses only files and built-in defaults.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "sidecar-injector", version)]
 pub struct Args {
-    /// What injection is configured by.
+    /// Configuration of injection.
     #[command(flatten)]
     pub configuration: ConfigurationArgs,
-    /// What TLS is served with.
+    /// Serving certificate.
     #[command(flatten)]
     pub certificate: CertificateArgs,
-    /// What is negotiated, and with whom.
+    /// TLS parameters and client authentication.
     #[command(flatten)]
     pub tls: TlsArgs,
-    /// Where to listen, and how to end.
+    /// Listeners and shutdown.
     #[command(flatten)]
     pub server: ServerArgs,
-    /// What one client may take.
+    /// Limits for one client.
     #[command(flatten)]
     pub limits: LimitArgs,
-    /// The kubeconfig of the cluster to work for; in a pod, its service account is used without it
+    /// The kubeconfig of the cluster; without it, a pod uses its service account
     #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
     pub kubeconfig: Option<PathBuf>,
-    /// The platform; on `openshift`, the annotations of a pod's namespace say which users it may have
+    /// The platform; on `openshift`, the annotations of a pod's namespace restrict its users
     #[arg(long, env = "PLATFORM", value_name = "NAME", default_value = "", help_heading = CLUSTER)]
     pub platform: String,
     /// The control plane's namespace
@@ -51,13 +51,13 @@ pub struct Args {
     #[arg(long, env = "REVISION", default_value = "", help_heading = CLUSTER,
           value_parser = names::revision)]
     pub revision: String,
-    /// In which times the certificate in the cluster is kept up.
+    /// Lifetimes and intervals of the certificate in the cluster.
     #[command(flatten)]
     pub upkeep: RotationArgs,
-    /// What to report on pods.
+    /// Reports on pods.
     #[command(flatten)]
     pub reports: ReportArgs,
-    /// What to log.
+    /// Log levels and format.
     #[command(flatten)]
     pub log: LogArgs,
 }
@@ -76,12 +76,12 @@ pub struct ConfigurationArgs {
     /// The `mesh` document
     #[arg(long = "meshConfigFile", value_name = "FILE")]
     pub mesh_config: Option<PathBuf>,
-    /// How often files are looked at for changes
+    /// Interval of checks for changed files
     #[arg(long = "reload-interval", value_name = "DURATION", default_value = "2s",
           value_parser = go_duration::positive)]
     pub reload_interval: Duration,
-    /// Whether the proxy becomes a native sidecar where a pod does not say; with `auto`, it does
-    /// where the pod's node, or every node, has Kubernetes 1.33 or later, and without a cluster
+    /// Makes the proxy a native sidecar, unless the pod decides; `auto` does so if the pod's node, or
+    /// every node, has Kubernetes 1.33 or later, and without a cluster
     #[arg(
         long = "enable-native-sidecars",
         env = "ENABLE_NATIVE_SIDECARS",
@@ -89,7 +89,7 @@ pub struct ConfigurationArgs {
         default_value = "auto"
     )]
     pub native_sidecars: NativeSidecars,
-    /// The compliance policy that is handed to the proxy
+    /// The compliance policy passed to the proxy
     #[arg(
         long = "compliance-policy",
         env = "COMPLIANCE_POLICY",
@@ -109,7 +109,7 @@ pub struct CertificateArgs {
     /// The key of the certificate in PEM
     #[arg(long = "tlsKeyFile", value_name = "FILE", requires = "certificate")]
     pub key: Option<PathBuf>,
-    /// Where to write the CA of the certificate that is made when there is neither a cluster nor
+    /// Output file for the CA of the certificate that the process creates without a cluster and without
     /// --tlsCertFile, so that a client can trust it
     #[arg(long = "writeCaFile", value_name = "FILE", conflicts_with = "certificate")]
     pub write_ca: Option<PathBuf>,
@@ -117,7 +117,7 @@ pub struct CertificateArgs {
     #[arg(long, value_name = "NAME", default_value = "sidecar-injector",
           value_parser = names::label)]
     pub service: String,
-    /// A mutating webhook configuration whose `caBundle` is kept up; may be repeated, for revision
+    /// A mutating webhook configuration whose `caBundle` is maintained; may be repeated, for revision
     /// tags [default: istio-sidecar-injector, with the revision as suffix unless it is `default`]
     #[arg(long = "webhook-configuration", value_name = "NAME", value_parser = names::subdomain)]
     pub webhook_configurations: Vec<String>,
@@ -134,19 +134,18 @@ pub struct CertificateArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "TLS")]
 pub struct TlsArgs {
-    /// The oldest version of TLS that is negotiated: `TLSV1_2` or `TLSV1_3`
+    /// The minimum TLS version: `TLSV1_2` or `TLSV1_3`
     #[arg(long = "tls-min-version", value_name = "VERSION", default_value_t)]
     pub minimum_version: MinimumVersion,
-    /// The cipher suites that are offered, by the names of IANA, with commas between them; where
-    /// none of TLS 1.3 is named, all of TLS 1.3 are offered as well [default: all]
+    /// The cipher suites by their IANA names, separated by commas; if none of TLS 1.3 is named, all of
+    /// TLS 1.3 are enabled as well [default: all]
     #[arg(long = "tls-cipher-suites", value_name = "NAMES", value_delimiter = ',')]
     pub cipher_suites: Vec<String>,
-    /// The CAs of clients in PEM; with it, only a client with a certificate of theirs, and a name
-    /// of --client-allowed-names, is served
+    /// The CAs of clients in PEM; with it, only clients with a certificate of these CAs and a name of
+    /// --client-allowed-names are served
     #[arg(long = "client-ca-file", value_name = "FILE", requires = "client_names")]
     pub client_authority: Option<PathBuf>,
-    /// The names that a client's certificate may have, as its common name or as a DNS name, with
-    /// commas between them
+    /// The allowed common names or DNS names of client certificates, separated by commas
     #[arg(
         long = "client-allowed-names",
         value_name = "NAMES",
@@ -160,11 +159,11 @@ pub struct TlsArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Server")]
 pub struct ServerArgs {
-    /// Where the webhook listens; without an address, on all
+    /// Address of the webhook; without a host, all addresses
     #[arg(long = "httpsAddr", value_name = "[ADDRESS]:PORT", default_value = ":15017",
           value_parser = listen_address)]
     pub https: SocketAddr,
-    /// Where health and metrics are served as plain HTTP
+    /// Address of health and metrics as plain HTTP
     #[arg(long = "adminAddr", value_name = "[ADDRESS]:PORT", default_value = ":15014",
           value_parser = listen_address)]
     pub admin: SocketAddr,
@@ -172,11 +171,11 @@ pub struct ServerArgs {
     /// other caller needs, so that a network policy can close it to pods
     #[arg(long = "probeAddr", value_name = "[ADDRESS]:PORT", value_parser = listen_address)]
     pub probe: Option<SocketAddr>,
-    /// How long reviews are still accepted after SIGTERM, while the endpoint is taken away
+    /// Time after SIGTERM in which reviews are still accepted, while the endpoint is removed
     #[arg(long = "shutdown-delay", value_name = "DURATION", default_value = "10s",
           value_parser = go_duration::non_negative)]
     pub shutdown_delay: Duration,
-    /// How long requests in flight may take after that
+    /// Time for requests in flight after that
     #[arg(long = "shutdown-grace", value_name = "DURATION", default_value = "20s",
           value_parser = go_duration::non_negative)]
     pub shutdown_grace: Duration,
@@ -186,35 +185,34 @@ pub struct ServerArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub struct LimitArgs {
-    /// Connections at a time; when there are more, the address that holds most of those that wait
+    /// Maximum of concurrent connections; above it, the address with the most connections that wait
     /// for their client loses one
     #[arg(long = "max-connections", value_name = "NUMBER", default_value = "1024",
           value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub connections: u32,
-    /// Reviews answered at a time, and never more than there are cores; further ones wait within
-    /// their own time, in turns by address and namespace
+    /// Maximum of concurrent reviews, at most the number of cores; further ones wait until their
+    /// deadline, in turns by address and namespace
     #[arg(long = "max-reviews", value_name = "NUMBER", default_value = "256",
           value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub reviews: u32,
-    /// The largest review
+    /// Maximum size of a review
     #[arg(long = "max-review-bytes", value_name = "BYTES", default_value = "6291456",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub review_bytes: u32,
-    /// The longest time for a review; the API server's own timeout less half a second, where that
-    /// is shorter
+    /// Timeout of a review; the API server's timeout less half a second, if that is shorter
     #[arg(long = "review-timeout", value_name = "DURATION", default_value = "9s",
           value_parser = go_duration::positive)]
     pub review: Duration,
-    /// The longest time for a TLS handshake
+    /// Timeout of a TLS handshake
     #[arg(long = "handshake-timeout", value_name = "DURATION", default_value = "5s",
           value_parser = go_duration::positive)]
     pub handshake: Duration,
-    /// The longest time for the head of a request
+    /// Timeout of the head of a request
     #[arg(long = "header-timeout", value_name = "DURATION", default_value = "5s",
           value_parser = go_duration::positive)]
     pub head: Duration,
-    /// The longest time between two requests of a connection, and before the first; API servers
-    /// keep theirs for 90 s, and it should be they who close it
+    /// Timeout of idle connections, also before the first request; API servers keep theirs for 90 s,
+    /// and should be the ones to close them
     #[arg(long = "idle-timeout", value_name = "DURATION", default_value = "120s",
           value_parser = go_duration::positive)]
     pub idle: Duration,
@@ -259,12 +257,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_flags_are_consistent() {
+    fn flags_are_consistent() {
         Args::command().debug_assert();
     }
 
     #[test]
-    fn reads_go_addresses() {
+    fn go_style_addresses_are_parsed() {
         let table = [
             (":15017", "[::]:15017"),
             ("127.0.0.1:0", "127.0.0.1:0"),

@@ -114,8 +114,8 @@ pub enum OptionsError {
     /// This process creates no CA that it could write. In a cluster, the CA is already in a Secret
     /// and in the webhook configuration.
     #[error(
-        "--writeCaFile: no CA is made here, since the certificate comes from the cluster\n\
-         hint: --writeCaFile is for a process without --kubeconfig outside of a cluster"
+        "--writeCaFile: this process creates no CA, because the certificate comes from the cluster\n\
+         hint: use it outside of a cluster and without --kubeconfig"
     )]
     WriteCa,
     /// The signer's flags contradict each other.
@@ -123,8 +123,8 @@ pub enum OptionsError {
     Signer(#[from] SignerError),
     /// A flag has no effect.
     #[error(
-        "{flag}: no certificate is kept up here, since {reason}\n\
-         hint: it is for a pod or --kubeconfig, without --tlsCertFile"
+        "{flag}: this process maintains no certificate, because {reason}\n\
+         hint: use it in a pod or with --kubeconfig, without --tlsCertFile"
     )]
     NoUpkeep {
         /// The flag.
@@ -254,14 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn needs_no_cluster_unless_told_of_one() {
+    fn no_cluster_is_used_without_kubeconfig_or_pod() {
         let options = options("", false).unwrap();
         assert_eq!(options.configuration, ConfigurationSource::Files(Files::default()));
         assert!(matches!(options.certificate, CertificateSource::InMemory { .. }));
     }
 
     #[test]
-    fn takes_everything_from_the_cluster_it_runs_in() {
+    fn in_a_pod_everything_comes_from_the_cluster() {
         let options = options("--revision canary --namespace mesh", true).unwrap();
         let maps = ConfigMaps::for_revision("mesh", "canary");
         assert_eq!(
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_up_the_configurations_that_are_named() {
+    fn named_webhook_configurations_are_maintained() {
         let flags = "--webhook-configuration a --webhook-configuration istio-revision-tag-b";
         let CertificateSource::Cluster(_, certificate) = options(flags, true).unwrap().certificate
         else {
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn files_stand_for_the_cluster() {
+    fn named_files_replace_the_cluster() {
         let files = "--valuesFile v --tlsCertFile c --tlsKeyFile k";
         let both = options(files, true).unwrap();
         assert!(matches!(both.configuration, ConfigurationSource::Files(_)));
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn asks_a_cluster_only_for_what_counts() {
+    fn cluster_is_queried_only_for_needed_resources() {
         let questions = |flags| options(flags, true).unwrap().cluster_watch.unwrap().1;
         let usual = Questions { nodes: true, namespaces: false, revision: "default".to_owned() };
         assert_eq!(questions(""), usual);
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_tls_cannot_be_restricted_to() {
+    fn invalid_tls_restrictions_are_rejected() {
         let table = [
             (
                 "--tls-cipher-suites TLS_NULL",
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_flags_of_the_upkeep_where_there_is_none() {
+    fn certificate_flags_without_cluster_are_rejected() {
         let signer = "--cert-mode csr --signer-name example.com/serving";
         let files = "--tlsCertFile c --tlsKeyFile k";
         for (flag, flags) in [("--cert-mode csr", signer), ("--trust-probe", "--trust-probe")] {
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_to_write_a_ca_that_it_does_not_make() {
+    fn write_ca_file_requires_an_own_ca() {
         assert_eq!(options("--writeCaFile ca", true), Err(OptionsError::WriteCa));
         assert!(options("--writeCaFile ca", false).is_ok());
     }

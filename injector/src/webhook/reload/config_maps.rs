@@ -62,7 +62,7 @@ impl ConfigMaps {
             Err(error) => {
                 let map = self.full_name(slot);
                 let error = with_causes(&error);
-                tracing::warn!(config_map = map, error, "watch failed; it is tried again");
+                tracing::warn!(config_map = map, error, "watch failed; retrying");
             }
         }
     }

@@ -66,7 +66,7 @@ impl Configuration {
                 tracing::info!(generation, sources = %texts.sources(), "configuration in use");
                 self.metrics.notices(notices.len());
                 for Notice { origin, path, problem } in notices {
-                    tracing::warn!(document = origin, key = path, problem, "configuration is odd");
+                    tracing::warn!(document = origin, key = path, problem, "configuration warning");
                 }
                 Ok(())
             }
@@ -81,6 +81,6 @@ impl Configuration {
     pub(super) fn refuse(&self, problem: &dyn Display) {
         self.metrics.configuration_refused();
         let kept = *self.generation.borrow();
-        tracing::error!(%problem, kept_generation = kept, "configuration refused");
+        tracing::error!(%problem, kept_generation = kept, "configuration rejected");
     }
 }

@@ -124,10 +124,17 @@ impl Complaint {
         match self {
             Self::Right if is_news => {
                 let hint = "grant the service account create on events in the whole cluster";
-                tracing::warn!(error, hint, "no Events are written; metrics tell the same");
+                tracing::warn!(
+                    error,
+                    hint,
+                    "Events are disabled; metrics have the same information"
+                );
             }
             Self::Refusal if is_news => {
-                tracing::warn!(error, "an Event was refused; metrics tell the same");
+                tracing::warn!(
+                    error,
+                    "the API server rejected an Event; metrics have the same information"
+                );
             }
             Self::Right | Self::Refusal => tracing::debug!(error, "an Event was not written"),
         }
@@ -262,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn an_events_name_tells_workload_and_state_and_nothing_else() {
+    fn event_name_depends_only_on_workload_and_state() {
         let name = |affected: &Affected, second: i64| {
             let now = Timestamp::from_second(second).unwrap();
             let event = event(&subject("web"), affected, State::from_affected(affected), now);
@@ -274,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_is_cut_where_a_name_may_end() {
+    fn long_event_name_is_cut_to_a_valid_name() {
         let long = subject(&format!("{}-{}", "a".repeat(218), "b".repeat(30)));
         let event = event(&long, &affected(1, 0), State::Missing, Timestamp::UNIX_EPOCH);
         let name = event["metadata"]["name"].as_str().unwrap();
@@ -282,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_with_an_odd_name_has_an_event_that_kubernetes_takes() {
+    fn event_for_an_unusual_owner_name_is_valid() {
         let name = |name: &str| event_name(&subject(name), "sidecar-stale");
         assert_eq!(name("Shop_Web/ä"), "deployment-shop-web.sidecar-stale");
         assert_eq!(name("a._b-..c."), "deployment-a.b.c.sidecar-stale");
@@ -291,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_keeps_nothing_else_back() {
+    fn rejected_events_do_not_delay_others() {
         let subjects = (0..WRITES + 10).map(|number| subject(&format!("web-{number:03}")));
         let workloads: BTreeMap<_, _> = subjects.map(|subject| (subject, affected(1, 0))).collect();
         let names = |events: &Events| -> Vec<_> {
@@ -314,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_missing_right_is_said_to_be_one() {
+    fn only_forbidden_counts_as_a_missing_permission() {
         let refused = |code: u16, reason: &str, message: &str| {
             let status = Status::failure(message, reason).with_code(code);
             (Complaint::from_status(&status), may_end(&status))
@@ -326,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_says_how_many_and_why() {
+    fn event_message_has_count_and_reasons() {
         assert_eq!(
             message(&affected(1, 0), State::Missing),
             "1 pod runs without the sidecar that a new pod would get: why; also why"

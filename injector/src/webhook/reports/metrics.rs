@@ -31,17 +31,15 @@ impl Collector for ReportMetrics {
         };
         counts(
             "sidecar_injector_pods_without_sidecar",
-            "Pods without a sidecar that would have one if they were created now; of the hundred \
-             namespaces with the most, the others together as (others)",
+            "Pods without a sidecar that would get one if created now; the hundred namespaces with the most, all others together as (others)",
             |counts| counts.without_sidecar,
         )?;
         counts(
             "sidecar_injector_pods_stale",
-            "Pods with a sidecar that would be another if they were created now",
+            "Pods whose sidecar differs from the one that a new pod would get",
             |counts| counts.stale,
         )?;
-        let help = "The latest report on pods by state (pending, current, forbidden, failing): 1 \
-                    for the one that it is in";
+        let help = "State of the latest report on pods (pending, current, forbidden, failing): 1 for the current state";
         let name = "sidecar_injector_report";
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for state in ReportState::STATES {
@@ -54,12 +52,12 @@ impl Collector for ReportMetrics {
         };
         gauge(
             "sidecar_injector_report_timestamp_seconds",
-            "When the latest complete report was made; 0 for never",
+            "Time of the latest complete report; 0 if there was none",
             told.completed.map_or(0, jiff::Timestamp::as_second),
         )?;
         gauge(
             "sidecar_injector_report_pods",
-            "Pods that the latest complete report looked at",
+            "Pods in the latest complete report",
             i64::try_from(told.pods).unwrap_or(i64::MAX),
         )?;
         let [written, failed] = self.0.events();

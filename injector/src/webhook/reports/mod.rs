@@ -52,8 +52,8 @@ pub(super) struct Scope {
 pub enum ReportsError {
     /// There is no cluster.
     #[error(
-        "--report-interval: there is no cluster to report on\n\
-         hint: it is for an injector in a cluster or with --kubeconfig"
+        "--report-interval: no cluster is configured\n\
+         hint: use it in a cluster or with --kubeconfig"
     )]
     NoCluster,
 }
@@ -90,7 +90,7 @@ impl Reports {
             Ok(client) => client,
             Err(error) => {
                 telling.failed(ReportState::FAILING);
-                tracing::error!(%error, "no reports are made");
+                tracing::error!(%error, "reports are disabled");
                 return;
             }
         };
@@ -124,7 +124,7 @@ async fn report(
             if telling.failed(failed.state()) {
                 let error = with_causes(&failed);
                 let hint = failed.hint();
-                tracing::warn!(error, hint, "no reports; injection goes on without");
+                tracing::warn!(error, hint, "the report failed; injection continues");
             }
         }
     }
@@ -137,7 +137,7 @@ async fn guarded(report: impl Future<Output = ()>, telling: &SharedReport) {
     if AssertUnwindSafe(report).catch_unwind().await.is_err()
         && telling.failed(ReportState::FAILING)
     {
-        tracing::error!("a report has panicked; injection goes on without");
+        tracing::error!("a report panicked; injection continues");
     }
 }
 
@@ -147,7 +147,7 @@ mod tests {
     use crate::report::tally::Tally;
 
     #[tokio::test]
-    async fn a_panic_is_told_of_and_the_next_report_is_made() {
+    async fn panic_is_logged_and_the_next_report_is_made() {
         let telling = SharedReport::default();
         telling.completed(&Tally::default(), Timestamp::UNIX_EPOCH);
         guarded(async { panic!("a pod of a kind that nobody thought of") }, &telling).await;

@@ -26,7 +26,7 @@ pub(super) async fn round(
         .await
         .map_err(failed("get mutatingwebhookconfigurations"))?;
     for error in wrong {
-        tracing::debug!(%error, "left out of the report");
+        tracing::debug!(%error, "omitted from the report");
     }
     // They belong to this injector, whatever their labels say.
     for configuration in &mut configurations {
@@ -69,10 +69,9 @@ impl RoundError {
     /// Returns the hint for the user.
     pub(super) fn hint(&self) -> &'static str {
         if self.is_forbidden() {
-            "grant the service account this verb in the whole cluster, or leave --report-interval \
-             away"
+            "grant the service account this verb in the whole cluster, or remove --report-interval"
         } else {
-            "it is tried again at the next interval"
+            "retrying at the next interval"
         }
     }
 

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_counted_and_not_what_strings_hold() {
+    fn json_values_are_counted_outside_strings_only() {
         let list = |item: &str, count: usize| format!("[{}]", vec![item; count].join(","));
         for (json, expected) in [
             (list("{\"a\":0}", 19_000), false),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn small_bodies_wait_for_no_large_one() {
+    async fn small_bodies_do_not_wait_for_large_ones() {
         let bodies = BodyBudget::new(1 << 20).unwrap();
         let _held = [filled(&bodies), filled(&bodies), filled(&bodies), filled(&bodies)];
         assert!(bodies.reserve().holds(SMALL));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_takes_room_for_what_has_come_of_it() {
+    fn body_reserves_memory_for_received_bytes_only() {
         let bodies = BodyBudget::new(1 << 20).unwrap();
         let mut begun: Vec<_> = (0..40).map(|_| bodies.reserve()).collect();
         for reservation in &mut begun {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_that_grow_together_all_come_to_their_end() {
+    fn bodies_growing_together_all_complete() {
         let bodies = BodyBudget::new(1 << 20).unwrap();
         let mut growing: Vec<_> = (0..12).map(|_| bodies.reserve()).collect();
         let mut largest = 0;

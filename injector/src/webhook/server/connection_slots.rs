@@ -361,7 +361,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn source_that_holds_most_makes_room() {
+    fn source_with_most_connections_loses_one() {
         let mut table = Table::new(128);
         let honest = [admit(&mut table, 1).0, admit(&mut table, 1).0, admit(&mut table, 1).0];
         let greedy: Vec<Id> = (0..125).map(|_| admit(&mut table, 2).0).collect();
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_within_their_share_go_by_age() {
+    fn sources_within_their_share_lose_the_oldest() {
         let mut table = Table::new(128);
         let first = admit(&mut table, 0).0;
         let second = admit(&mut table, 0).0;
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn answered_connection_is_spared() {
+    fn answered_connection_is_not_displaced() {
         let mut table = Table::new(64);
         let kept: Vec<Id> = (0..32).map(|_| admit(&mut table, 1).0).collect();
         for id in &kept {
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn handshakes_end_where_all_others_are_answered() {
+    fn handshakes_are_displaced_if_all_others_are_answered() {
         let mut table = Table::new(64);
         for _ in 0..64 {
             let id = admit(&mut table, 1).0;
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn working_connection_stays() {
+    fn working_connection_is_not_displaced() {
         let mut table = Table::new(2);
         let (first, second) = (admit(&mut table, 1).0, admit(&mut table, 1).0);
         table.work(first);
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn displaced_connections_are_bounded_until_closed() {
+    fn displaced_connections_are_limited_until_closed() {
         let mut table = Table::new(8);
         for _ in 0..8 {
             admit(&mut table, 1);
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn all_orders_agree() {
+    fn all_indexes_of_the_slot_table_agree() {
         let mut table = Table::new(16);
         let mut open = Vec::new();
         let mut random = 7_u64;
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn slot_that_is_given_back_displaces_none() {
+    async fn released_slot_displaces_no_connection() {
         let slots = Slots::new(1);
         let first = slots.take(source(1), || {}).await;
         first.work();

@@ -16,7 +16,7 @@ pub(in crate::webhook) fn allow_all() -> Option<u64> {
     match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
         Ok(()) => maximum,
         Err(error) => {
-            tracing::warn!(%error, "the limit of open files stays as it is");
+            tracing::warn!(%error, "the limit of open files is unchanged");
             current
         }
     }
@@ -29,8 +29,7 @@ pub(in crate::webhook) fn connections(wanted: usize, files: Option<u64>) -> usiz
     let most = files.saturating_sub(OWN).max(1);
     if wanted > most {
         tracing::warn!(
-            "--max-connections {wanted}: {most} are served, since no more than {files} files may \
-             be open; hint: raise the limit of the container or unit (ulimit -n)"
+            "--max-connections {wanted}: serving only {most}, because at most {files} files may be open; hint: raise the limit of the container or unit (ulimit -n)"
         );
     }
     wanted.min(most)
@@ -48,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leaves_files_for_everything_else() {
+    fn connection_limit_reserves_file_descriptors() {
         assert_eq!(connections(1024, None), 1024);
         assert_eq!(connections(1024, Some(1 << 20)), 1024);
         assert_eq!(connections(1024, Some(1024)), 1024 - OWN);

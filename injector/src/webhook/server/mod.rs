@@ -204,7 +204,7 @@ impl Connection {
                 });
                 let shaken = tokio::select! {
                     shaken = shaking => shaken,
-                    () = slot.displaced() => return tracing::debug!(%peer, "made room"),
+                    () = slot.displaced() => return tracing::debug!(%peer, "displaced: its slot is needed"),
                     () = connection::ended(phases, &slot) => return,
                 };
                 match shaken {

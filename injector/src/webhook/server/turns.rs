@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn namespaces_of_one_address_alternate() {
+    fn namespaces_of_an_address_alternate() {
         let turns = Turns::new(1);
         let present = first(&turns, 1, "greedy");
         let waiting = vec![
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn many_namespaces_of_one_address_take_one_share() {
+    fn namespaces_of_an_address_share_its_turn() {
         let turns = Turns::new(1);
         let present = first(&turns, 1, "a");
         let waiting = vec![
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_that_left_delays_no_other() {
+    fn departed_caller_delays_no_other() {
         let turns = Turns::new(1);
         let present = first(&turns, 1, "a");
         drop(take(&turns, 1, "b"));

@@ -31,28 +31,28 @@ impl Collector for CertificateMetrics {
         )?;
         page.gauge(
             "sidecar_injector_ca_not_after_timestamp_seconds",
-            "When the active CA expires; 0 until it was read",
+            "Expiry time of the active CA; 0 until it was read",
             status.authority_not_after.map_or(0, Timestamp::as_second),
         )?;
         page.gauge(
             "sidecar_injector_webhook_entries",
-            "Webhook entries whose caBundle is kept up",
+            "Webhook entries whose caBundle is maintained",
             i64::try_from(status.entries).unwrap_or(i64::MAX),
         )?;
         page.gauge(
             "sidecar_injector_webhook_trusted",
-            "Whether every such entry trusts the serving certificate",
+            "1 if every such entry trusts the serving certificate",
             i64::from(status.trusted),
         )?;
         page.gauge(
             "sidecar_injector_webhook_foreign_cas",
-            "CAs in those entries that the CA's Secret does not know",
+            "CAs in those entries that are not in the CA's Secret",
             i64::try_from(status.foreign).unwrap_or(i64::MAX),
         )?;
         page.denied(&status.denied)?;
         page.gauge(
             "sidecar_injector_clock_skew_seconds",
-            "How far this machine's clock is ahead of the API server's, at least; negative: behind",
+            "Minimum lead of this machine's clock over the API server's; negative if behind",
             status.clock_ahead.unwrap_or_default().as_secs(),
         )?;
         page.overwrites(&status)?;
@@ -64,12 +64,12 @@ impl Collector for CertificateMetrics {
         )?;
         page.counter(
             "sidecar_injector_certificate_upkeep_errors",
-            "Rounds of the certificate's upkeep that went wrong; the log says why",
+            "Failed certificate reconciliations; the log has the causes",
             status.errors,
         )?;
         page.gauge(
             "sidecar_injector_certificate_upkeep_failing",
-            "Whether the latest round of the certificate's upkeep went wrong",
+            "1 if the latest certificate reconciliation failed",
             i64::from(status.last_error.is_some()),
         )?;
         page.patches(
@@ -80,13 +80,13 @@ impl Collector for CertificateMetrics {
         )?;
         page.patches(
             "webhook_patch_retries",
-            "Writes of caBundle that met another change and are decided anew",
+            "Writes of caBundle retried after a conflict",
             &status,
             |patches, labels| (patches.retries, labels),
         )?;
         page.patches(
             "webhook_patch_failures",
-            "Writes of caBundle that were refused or not answered",
+            "Writes of caBundle that were rejected or got no answer",
             &status,
             |patches, mut labels| {
                 labels.push(("reason", "webhook_update_failure"));
@@ -114,7 +114,7 @@ impl Page<'_> {
 
     /// Writes 1 for the current phase and 0 for the others, so that each phase is a series.
     fn phase(&mut self, now: Option<&str>) -> fmt::Result {
-        let help = "The phase of the CA's rotation: 1 for the one that it is in";
+        let help = "Phase of the CA's rotation: 1 for the current phase";
         let name = "sidecar_injector_ca_phase";
         let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for phase in Phase::WORDS {
@@ -126,7 +126,8 @@ impl Page<'_> {
 
     /// Writes one series for each write that the account may not make; none if all are allowed.
     fn denied(&mut self, denied: &[String]) -> fmt::Result {
-        let help = "Writes of the certificate's upkeep that the account may not make";
+        let help =
+            "Writes of the certificate reconciliation for which the account lacks permission";
         let name = "sidecar_injector_rbac_denied";
         let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for call in denied {
@@ -139,7 +140,7 @@ impl Page<'_> {
 
     fn overwrites(&mut self, status: &Status) -> fmt::Result {
         let name = "sidecar_injector_ca_bundle_overwrites";
-        let help = "How often somebody else made a caBundle wrong, by field manager";
+        let help = "Invalid caBundle values written by others, by field manager";
         let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (manager, &count) in &status.overwrites {
             let labels = [("manager", manager.as_str())];
@@ -155,11 +156,11 @@ impl Page<'_> {
         };
         self.gauge(
             "sidecar_injector_trust_probe_success",
-            "Whether the API server was lately seen to call the webhook",
+            "1 if the API server was recently seen to call the webhook",
             i64::from(probe.cause.is_none()),
         )?;
         let name = "sidecar_injector_trust_probe_failure";
-        let help = "1 for the cause of which the latest trust probe failed";
+        let help = "Cause of the latest failed trust probe: 1 for that cause";
         let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
         if let Some(cause) = probe.cause {
             ConstGauge::new(1_i64).encode(metric.encode_family(&[("cause", cause)])?)?;
@@ -192,7 +193,7 @@ mod tests {
     use crate::webhook::telemetry::metrics::Metrics;
 
     #[test]
-    fn writes_what_the_upkeep_tells() {
+    fn certificate_status_is_exported() {
         let (sender, receiver) = watch::channel(Status::default());
         let mut metrics = Metrics::new();
         metrics.follow(receiver);

@@ -1,6 +1,6 @@
 //! The pod of a review, for the log and for traces.
 
-/// What a review is about, for the log and for traces.
+/// Subject of a review, for the log and for traces.
 #[derive(Debug, Default)]
 pub(crate) struct ReviewedPod {
     pub(crate) uid: String,

@@ -47,7 +47,7 @@ pub enum InMemoryError {
     #[error("making a certificate: {0}")]
     Issue(#[source] AuthorityError),
     /// The leaf cannot be served.
-    #[error("serving the certificate that was made: {0}")]
+    #[error("serving the generated certificate: {0}")]
     Identity(#[source] IdentityError),
     /// The CA certificate cannot be written to its file.
     #[error("--writeCaFile {}: {source}", path.display())]

@@ -51,12 +51,12 @@ impl ClientFile {
             if is_needed && !authority.is_valid_at(now) {
                 return Err(ClientFileError::NotValid { path: self.path.clone() }.to_string());
             }
-            tracing::info!(file = %self.path.display(), "the CAs of clients are replaced");
+            tracing::info!(file = %self.path.display(), "client CAs are replaced");
             tls.store(negotiated_by(authority.clone()));
             present = Some(authority);
             Ok(())
         };
-        let kept = "the last good CAs of clients stay";
+        let kept = "the last valid client CAs stay";
         local_files::follow(every, Some(loaded), kept, read, offer).await
     }
 
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_changes_between_loading_and_following_is_applied() {
+    async fn change_between_load_and_watch_is_applied() {
         let directory = TempDir::new().unwrap();
         let path = directory.path().join("ca.pem");
         std::fs::write(&path, authority()).unwrap();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn valid_cas_outlast_a_file_whose_cas_are_not_valid() {
+    async fn valid_client_cas_outlast_an_invalid_file() {
         let directory = TempDir::new().unwrap();
         let path = directory.path().join("ca.pem");
         std::fs::write(&path, authority()).unwrap();

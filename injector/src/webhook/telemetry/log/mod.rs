@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_istio_levels() {
+    fn istio_log_levels_are_parsed() {
         let table = [
             ("info", "default:info"),
             ("default:warn,kube_client:debug", "default:warn,kube_client:debug"),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_libraries_quiet_by_default() {
+    fn libraries_are_quiet_by_default() {
         let levels: Levels = "default:debug".parse().unwrap();
         let filter = levels.filter().to_string();
         assert!(filter.contains("injector=debug") && filter.contains("warn"), "{filter}");

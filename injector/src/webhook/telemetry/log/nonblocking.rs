@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_stream_that_takes_nothing() {
+    fn blocked_stderr_delays_no_caller() {
         let (open, closed) = channel();
         let taken = Arc::default();
         let lines = Lines::to(Gate { open: closed, taken: Arc::clone(&taken) });
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_do_not_pile_up() {
+    fn queued_log_bytes_are_limited() {
         let (open, closed) = channel();
         let lines = Lines::to(Gate { open: closed, taken: Arc::default() });
         for _ in 0..10 {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_logged_is_written_at_the_end() {
+    fn queued_lines_are_written_at_exit() {
         let (open, closed) = channel();
         let taken = Arc::default();
         drop(open);

@@ -2,15 +2,15 @@
 
 use anyhow::{Result, ensure};
 
+use crate::fixture::{Fixture, eventually};
 use crate::load::Tally;
-use crate::stage::{Stage, eventually};
 
 /// A21
-pub(crate) async fn a_pod_that_the_standard_refuses_comes_back_with_what_the_injector_said(
-    stage: &mut Stage<'_>,
+pub(crate) async fn pod_security_rejection_includes_our_warnings(
+    fixture: &mut Fixture<'_>,
 ) -> Result<()> {
-    stage.install(2).await?;
-    let kubectl = stage.world.servers.kubectl();
+    fixture.install(2).await?;
+    let kubectl = fixture.shared.servers.kubectl();
     kubectl.must_with_input(["apply", "--filename", "-"], BASELINE)?;
     let create = ["create", "--dry-run=server", "--filename", "-"];
     // The API server learns of a namespace with a delay.
@@ -29,7 +29,7 @@ pub(crate) async fn a_pod_that_the_standard_refuses_comes_back_with_what_the_inj
         POD.replace("\"labels\": {}", "\"labels\": {\"sidecar.istio.io/inject\": \"false\"}");
     kubectl.must_with_input(create, &plain)?;
     kubectl.must(["delete", "namespace", "baseline", "--wait=false"])?;
-    stage.tell(&Tally::default(), "")
+    fixture.tell(&Tally::default(), "")
 }
 
 const BASELINE: &str = r#"

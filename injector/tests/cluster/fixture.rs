@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 use crate::client::{Client as Caller, patched};
 use crate::program::Program;
 
-pub(crate) struct Stage<'a> {
+pub(crate) struct Fixture<'a> {
     server: &'a ApiServers,
     admin: Client,
     runtime: Runtime,
@@ -25,20 +25,20 @@ pub(crate) struct Stage<'a> {
     pub(crate) namespace: String,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> Fixture<'a> {
     /// Creates the namespace, and in it a service account without any permissions.
     pub(crate) fn set(server: &'a ApiServers, namespace: &str) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let admin = runtime.block_on(server.admin(0))?;
-        let stage = Self { server, admin, runtime, namespace: namespace.to_owned() };
-        stage.apply(&json!({
+        let fixture = Self { server, admin, runtime, namespace: namespace.to_owned() };
+        fixture.apply(&json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace},
         }));
-        stage.apply(&json!({
+        fixture.apply(&json!({
             "apiVersion": "v1", "kind": "ServiceAccount",
             "metadata": {"name": "injector", "namespace": namespace},
         }));
-        Ok(stage)
+        Ok(fixture)
     }
 
     /// Allows the account these verbs on a cluster-wide resource.
@@ -105,7 +105,7 @@ impl<'a> Stage<'a> {
         self.start_in(directory, &[&["--meshConfigFile", &mesh][..], flags].concat())
     }
 
-    /// Starts the program as [`Stage::start`], with the configuration from the `ConfigMaps` of the
+    /// Starts the program as [`Fixture::start`], with the configuration from the `ConfigMaps` of the
     /// test's namespace.
     #[allow(dead_code, reason = "the stories of reports use it")]
     pub(crate) fn start_by_config_maps(&self, flags: &[&str]) -> Program {

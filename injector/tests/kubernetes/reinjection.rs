@@ -14,7 +14,7 @@ use crate::fragments::{ANNOTATIONS, OF_A_CONTAINER, OF_A_POD, OF_METADATA, PROBE
 
 /// Checks that reinjection changes nothing, whatever a template puts into a pod and whatever the
 /// API server adds to it.
-pub(crate) fn what_comes_back_stays_as_it_is(kubernetes: &Kubernetes) {
+pub(crate) fn stored_pod_is_not_changed_by_reinjection(kubernetes: &Kubernetes) {
     let config = Config::default();
     let mut runner = TestRunner::new(Config {
         failure_persistence: None,

@@ -14,7 +14,7 @@ use crate::balancer::Balancer;
 use crate::client_certificate::ClientIdentity;
 use crate::pace::Pace;
 
-pub(crate) struct World {
+pub(crate) struct Shared {
     pub(crate) servers: ApiServers,
     /// A client of the administrator for each API server.
     pub(crate) admins: Vec<Client>,
@@ -29,7 +29,7 @@ pub(crate) struct World {
     runtime: Runtime,
 }
 
-impl World {
+impl Shared {
     pub(crate) fn start(pace: Pace) -> Result<Self> {
         let programs = Programs::find()?;
         let injector = programs.own("sidecar-injector")?;
@@ -57,13 +57,13 @@ impl World {
         let kubectl = servers.kubectl();
         kubectl.must_with_input(["apply", "--server-side", "--filename", "-"], &base)?;
         kubectl.must_with_input(["apply", "--filename", "-"], PODS)?;
-        let world =
+        let shared =
             Self { servers, admins, balancer, client, pace, injector, base, webhook, runtime };
         // Every API server must know the account before a replica sends a request.
         for right in [("secrets", "create"), ("mutatingwebhookconfigurations", "patch")] {
-            world.runtime.block_on(access::until_allowed(&world, right, true))?;
+            shared.runtime.block_on(access::until_allowed(&shared, right, true))?;
         }
-        Ok(world)
+        Ok(shared)
     }
 
     pub(crate) fn runtime(&self) -> &Runtime {

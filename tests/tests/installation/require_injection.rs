@@ -5,41 +5,39 @@ use e2e::manifests::Composition;
 use e2e::wait;
 use serde_json::{Value, json};
 
+use crate::fixture::{Fixture, PATIENCE};
 use crate::injector::Injector;
 use crate::pods;
-use crate::world::{PATIENCE, World};
 
 /// Tests every way in which a user who may create pods could evade injection, and every valid pod.
-pub(crate) fn namespaces_that_require_injection_have_no_pod_without_a_sidecar(
-    world: &World,
-) -> Result<()> {
-    let rendered = world.render(Composition::of(&["require-injection"]))?;
-    world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
-    let _injector = Injector::of_manifests(world, &rendered)?;
-    let client = pods::client(world)?;
+pub(crate) fn required_injection_allows_no_pod_without_sidecar(fixture: &Fixture) -> Result<()> {
+    let rendered = fixture.render(Composition::of(&["require-injection"]))?;
+    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    let _injector = Injector::of_manifests(fixture, &rendered)?;
+    let client = pods::client(fixture)?;
     for namespace in [REQUIRED, FREE] {
-        pods::namespace(world, namespace, "istio-injection=enabled")?;
+        pods::namespace(fixture, namespace, "istio-injection=enabled")?;
     }
-    world.kubectl().must(["label", "namespace", REQUIRED, "outrigger.io/injection=required"])?;
+    fixture.kubectl().must(["label", "namespace", REQUIRED, "outrigger.io/injection=required"])?;
     // The rules of the role `edit`; the controller that aggregates it does not run here.
     let role = "--clusterrole=system:aggregate-to-edit";
     let bind = ["create", "rolebinding", "editors", role, "--user=editor"];
-    world.kubectl().must([&bind[..], &["--namespace", REQUIRED]].concat())?;
+    fixture.kubectl().must([&bind[..], &["--namespace", REQUIRED]].concat())?;
     for namespace in [REQUIRED, FREE] {
-        world.runtime.block_on(pods::until_injected(&client, namespace))?;
+        fixture.runtime.block_on(pods::until_injected(&client, namespace))?;
     }
     wait::until("the policy is in force", PATIENCE, || {
-        let said = created(world, REQUIRED, &labelled("false"))?.err();
+        let said = created(fixture, REQUIRED, &labelled("false"))?.err();
         ensure!(said.as_ref().is_some_and(|said| said.contains(REFUSAL)), "{said:?}");
         anyhow::Ok(())
     })?;
 
     for (what, pod, reason) in ways_out() {
-        let said = created(world, REQUIRED, &pod)?.err();
+        let said = created(fixture, REQUIRED, &pod)?.err();
         let said = said.with_context(|| format!("{what}: the pod was admitted"))?;
         ensure!(said.contains(REFUSAL) && said.contains(reason), "{what}: {said}");
         // Namespaces without the label admit these pods.
-        let admitted = created(world, FREE, &pod)?;
+        let admitted = created(fixture, FREE, &pod)?;
         ensure!(admitted.is_ok(), "{what}: refused elsewhere too: {admitted:?}");
     }
     for (what, pod) in [
@@ -51,25 +49,26 @@ pub(crate) fn namespaces_that_require_injection_have_no_pod_without_a_sidecar(
         ("a forged record", annotated("sidecar.istio.io/status", STATUS)),
         ("a gateway", annotated("inject.istio.io/templates", "gateway")),
     ] {
-        let injected = created(world, REQUIRED, &pod)?;
+        let injected = created(fixture, REQUIRED, &pod)?;
         let injected = injected.map_err(anyhow::Error::msg).with_context(|| what.to_owned())?;
         ensure!(has_proxy(&injected), "{what}: {injected}");
     }
-    what_else_editors_may(world)
+    other_allowed_changes(fixture)
 }
 
 /// Checks that a debugging container can be added to an existing pod, and that editors cannot
 /// change the namespace's label.
-fn what_else_editors_may(world: &World) -> Result<()> {
+fn other_allowed_changes(fixture: &Fixture) -> Result<()> {
     let create = ["create", "--namespace", REQUIRED, "--as=editor", "--filename", "-"];
-    world.kubectl().must_with_input(create, &pod(&json!({}), &json!({})).to_string())?;
+    fixture.kubectl().must_with_input(create, &pod(&json!({}), &json!({})).to_string())?;
     let debug = ["debug", "app", "--image=debug:1", "--container=debug"];
-    world.kubectl().must([&debug[..], &["--namespace", REQUIRED]].concat())?;
+    fixture.kubectl().must([&debug[..], &["--namespace", REQUIRED]].concat())?;
     let ephemeral = "--output=jsonpath={.spec.ephemeralContainers[*].name}";
-    let found = world.kubectl().must(["get", "pod", "app", "--namespace", REQUIRED, ephemeral])?;
+    let found =
+        fixture.kubectl().must(["get", "pod", "app", "--namespace", REQUIRED, ephemeral])?;
     ensure!(found == "debug", "ephemeral containers: {found}");
     let label = ["label", "namespace", REQUIRED, "outrigger.io/injection-", "--as=editor"];
-    let answer = world.kubectl().run(label)?;
+    let answer = fixture.kubectl().run(label)?;
     ensure!(!answer.succeeded && answer.stderr.contains("Forbidden"), "{}", answer.stderr);
     Ok(())
 }
@@ -103,14 +102,14 @@ fn ways_out() -> Vec<(&'static str, Value, &'static str)> {
 }
 
 /// Returns the pod that the API server would create for an editor, or the error.
-fn created(world: &World, namespace: &str, pod: &Value) -> Result<Result<Value, String>> {
+fn created(fixture: &Fixture, namespace: &str, pod: &Value) -> Result<Result<Value, String>> {
     // An editor has no permission to create pods in other namespaces.
     let user = if namespace == REQUIRED { "editor" } else { "admin" };
     let user = (user != "admin").then(|| format!("--as={user}"));
     let args = ["create", "--dry-run=server", "--output=json", "--namespace", namespace];
     let args = args.iter().map(ToString::to_string).chain(user);
     let args = args.chain(["--filename".to_owned(), "-".to_owned()]);
-    let answer = world.kubectl().run_with_input(args.collect::<Vec<_>>(), &pod.to_string())?;
+    let answer = fixture.kubectl().run_with_input(args.collect::<Vec<_>>(), &pod.to_string())?;
     if answer.succeeded {
         return Ok(Ok(serde_json::from_str(&answer.stdout)?));
     }

@@ -7,7 +7,7 @@ use crate::Kubernetes;
 use crate::accepted::{PODS, settings, target, web, with_account};
 
 /// Checks that Kubernetes accepts our result.
-pub(crate) fn what_istio_gets_refused_is_accepted(kubernetes: &Kubernetes) {
+pub(crate) fn pods_rejected_with_istio_are_accepted(kubernetes: &Kubernetes) {
     let (http, tcp) = (json!({"httpGet": {"port": 80}}), json!({"tcpSocket": {"port": 15021}}));
     let proxy = |fields: Value| {
         let mut proxy = json!({"name": "istio-proxy", "image": "auto"});

@@ -5,37 +5,37 @@ use e2e::manifests::Composition;
 use e2e::wait;
 use serde_json::json;
 
+use crate::fixture::{AGGREGATING, Fixture, PATIENCE};
 use crate::injector::Injector;
 use crate::pods;
-use crate::world::{AGGREGATING, PATIENCE, World};
 
 /// The remedy in docs/install.md: only the webhook configuration is deleted and later applied
 /// again.
-pub(crate) fn without_a_replica_pods_are_refused_until_the_webhook_is_taken_away(
-    world: &World,
+pub(crate) fn pods_are_rejected_without_replica_until_webhook_removal(
+    fixture: &Fixture,
 ) -> Result<()> {
     let apply = ["apply", "--filename", "-"];
-    let rendered = world.render(Composition::of(&[]))?;
-    world.kubectl().must_with_input(apply, &rendered)?;
-    let mut injector = Injector::of_manifests(world, &rendered)?;
-    world.until_published(NAME)?;
-    pods::namespace(world, "istio-labelled", "istio-injection=enabled")?;
-    pods::namespace(world, "istio-unlabelled", "app=any")?;
-    let client = pods::client(world)?;
-    let create = |namespace: &str| world.runtime.block_on(pods::create(&client, namespace));
-    world.runtime.block_on(pods::until_injected(&client, "istio-labelled"))?;
+    let rendered = fixture.render(Composition::of(&[]))?;
+    fixture.kubectl().must_with_input(apply, &rendered)?;
+    let mut injector = Injector::of_manifests(fixture, &rendered)?;
+    fixture.until_published(NAME)?;
+    pods::namespace(fixture, "istio-labelled", "istio-injection=enabled")?;
+    pods::namespace(fixture, "istio-unlabelled", "app=any")?;
+    let client = pods::client(fixture)?;
+    let create = |namespace: &str| fixture.runtime.block_on(pods::create(&client, namespace));
+    fixture.runtime.block_on(pods::until_injected(&client, "istio-labelled"))?;
 
     // This API server routes to endpoints, and no controller writes any here.
-    let aggregating = world.runtime.block_on(world.servers.admin(AGGREGATING))?;
+    let aggregating = fixture.runtime.block_on(fixture.servers.admin(AGGREGATING))?;
     let without_endpoints = || {
-        let refused = world.runtime.block_on(pods::create(&aggregating, "istio-labelled")).err();
+        let refused = fixture.runtime.block_on(pods::create(&aggregating, "istio-labelled")).err();
         let said = format!("{:#}", refused.context("it was created")?);
         let reason = "no endpoints available for service \"sidecar-injector\"";
         ensure!(said.contains("failed calling webhook") && said.contains(reason), "{said}");
         anyhow::Ok(())
     };
-    wait::until("pods are refused for want of endpoints", PATIENCE, without_endpoints)?;
-    let service = world.get("service", "sidecar-injector")?;
+    wait::until("the API server rejects pods for lack of endpoints", PATIENCE, without_endpoints)?;
+    let service = fixture.get("service", "sidecar-injector")?;
     let slice = json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
         "metadata": {"name": "sidecar-injector-1", "namespace": "istio-system",
@@ -43,15 +43,15 @@ pub(crate) fn without_a_replica_pods_are_refused_until_the_webhook_is_taken_away
         "ports": [{"name": "https-webhook", "port": 443, "protocol": "TCP"}],
         "endpoints": [{"addresses": [service["spec"]["clusterIP"]], "conditions": {"ready": true}}],
     });
-    world.kubectl().must_with_input(apply, &slice.to_string())?;
-    world.runtime.block_on(pods::until_injected(&aggregating, "istio-labelled"))?;
+    fixture.kubectl().must_with_input(apply, &slice.to_string())?;
+    fixture.runtime.block_on(pods::until_injected(&aggregating, "istio-labelled"))?;
 
     // Connections outlive their endpoints, so the replica ends first.
     injector.process.stop()?;
     let slice = ["delete", "endpointslice", "sidecar-injector-1", "--namespace=istio-system"];
-    world.kubectl().must(slice)?;
-    wait::until("pods are refused for want of endpoints", PATIENCE, without_endpoints)?;
-    wait::until("pods are refused", PATIENCE, || {
+    fixture.kubectl().must(slice)?;
+    wait::until("the API server rejects pods for lack of endpoints", PATIENCE, without_endpoints)?;
+    wait::until("the API server rejects pods", PATIENCE, || {
         let refused = create("istio-labelled").err().context("it was created")?;
         let said = format!("{refused:#}");
         ensure!(said.contains("failed calling webhook"), "{said}");
@@ -59,7 +59,7 @@ pub(crate) fn without_a_replica_pods_are_refused_until_the_webhook_is_taken_away
     })?;
     create("istio-unlabelled").context("who does not ask for injection")?;
 
-    world.kubectl().must(["delete", "mutatingwebhookconfiguration", NAME])?;
+    fixture.kubectl().must(["delete", "mutatingwebhookconfiguration", NAME])?;
     wait::until("pods are let in", PATIENCE, || {
         let pod = create("istio-labelled")?;
         ensure!(pod.spec.is_some_and(|spec| spec.init_containers.is_none()), "it was injected");
@@ -67,10 +67,10 @@ pub(crate) fn without_a_replica_pods_are_refused_until_the_webhook_is_taken_away
     })?;
 
     // Replicas come first, otherwise pods are rejected again.
-    let _injector = Injector::of_manifests(world, &rendered)?;
-    world.kubectl().must_with_input(apply, &rendered)?;
-    world.until_published(NAME)?;
-    let tag = world.runtime.block_on(pods::until_injected(&client, "istio-labelled"))?;
+    let _injector = Injector::of_manifests(fixture, &rendered)?;
+    fixture.kubectl().must_with_input(apply, &rendered)?;
+    fixture.until_published(NAME)?;
+    let tag = fixture.runtime.block_on(pods::until_injected(&client, "istio-labelled"))?;
     if tag != "1.28.0" {
         bail!("injected with {tag}");
     }

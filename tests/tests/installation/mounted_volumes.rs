@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
-use crate::world::World;
+use crate::fixture::Fixture;
 
 /// The mounted Secrets and `ConfigMap`s of one pod, in a folder that represents the root of its
 /// container.
@@ -29,7 +29,7 @@ struct Volume {
 impl Mounted {
     /// Mounts the volumes of a pod template. A missing Secret or `ConfigMap` is an error, since it
     /// keeps a pod from starting.
-    pub(crate) fn of_pod(world: &World, pod: &Value) -> Result<Self> {
+    pub(crate) fn of_pod(fixture: &Fixture, pod: &Value) -> Result<Self> {
         let root = tempfile::tempdir().context("making a root")?;
         let mut volumes = Vec::new();
         for volume in pod["volumes"].as_array().into_iter().flatten() {
@@ -49,7 +49,7 @@ impl Mounted {
             });
         }
         let mut mounted = Self { root, volumes, generation: 0 };
-        mounted.update(world)?;
+        mounted.update(fixture)?;
         Ok(mounted)
     }
 
@@ -62,10 +62,10 @@ impl Mounted {
     }
 
     /// Updates every volume to the current state of its object.
-    pub(crate) fn update(&mut self, world: &World) -> Result<()> {
+    pub(crate) fn update(&mut self, fixture: &Fixture) -> Result<()> {
         self.generation += 1;
         for volume in &self.volumes {
-            let object = world.get(volume.kind, &volume.object)?;
+            let object = fixture.get(volume.kind, &volume.object)?;
             let mut files = Vec::new();
             for (key, value) in object["data"].as_object().context("an object without data")? {
                 let text = value.as_str().context("data are text")?;

@@ -6,7 +6,7 @@ use crate::client::{JSON, patched};
 use crate::program::Program;
 
 #[test]
-fn a_pod_of_any_form_is_injected_once() {
+fn pod_of_any_form_is_injected_once() {
     let program = Program::start(&[]);
     let mut client = program.connect();
     let app = || json!([{"name": "app", "image": "app"}]);
@@ -62,7 +62,7 @@ fn a_pod_of_any_form_is_injected_once() {
 
 /// As in the API server, the last of repeated keys counts.
 #[test]
-fn the_last_of_repeated_keys_counts() {
+fn last_repeated_key_is_used() {
     let program = Program::start(&[]);
     let object = r#"{"metadata": {"name": "p"}, "spec": {"hostNetwork": false,
         "hostNetwork": true, "containers": [{"name": "app", "image": "app"}]}}"#;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::case::{CHANGED, Case, Review, runs};
 
 #[test]
-fn istios_pods_and_ours_stay_as_they_are() {
+fn reinjection_of_istios_and_our_pods_changes_nothing() {
     let mut failures = Vec::new();
     let mut stayed = 0;
     for (case, overlays) in runs() {
@@ -33,7 +33,7 @@ fn istios_pods_and_ours_stay_as_they_are() {
 
 /// Native sidecars are turned on or off between two injections. A third injection changes nothing.
 #[test]
-fn a_pod_of_the_other_mode_changes_once() {
+fn pod_of_the_other_sidecar_mode_changes_once() {
     for (case, overlays) in runs() {
         let mut settings = case.settings(overlays);
         settings.process.native_sidecars = !settings.process.native_sidecars;

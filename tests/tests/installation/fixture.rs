@@ -13,9 +13,9 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
-use crate::leftovers::Leftovers;
+use crate::namespace_cleanup::Leftovers;
 
-pub(crate) struct World {
+pub(crate) struct Fixture {
     pub(crate) programs: Programs,
     pub(crate) servers: ApiServers,
     pub(crate) injector: PathBuf,
@@ -24,7 +24,7 @@ pub(crate) struct World {
     _controllers: Process,
 }
 
-impl World {
+impl Fixture {
     pub(crate) fn start() -> Result<Self> {
         let programs = Programs::find()?;
         let injector = programs.own("sidecar-injector")?;

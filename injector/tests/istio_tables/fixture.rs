@@ -5,18 +5,18 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Once;
 
-use e2e::left_out;
+use e2e::skipped_tests;
 use injector::inject::cluster_state::ClusterFacts;
 use injector::inject::policy::Rules;
 use injector::inject::{InjectError, Injection, InjectionOutcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
 use serde_json::{Value, json};
 
-use crate::normal::{differences, normal};
+use crate::comparison::{differences, normal};
 
 /// Settings of an injection.
 #[derive(Clone, Debug)]
-pub(crate) struct Stage {
+pub(crate) struct Fixture {
     /// Overlaid on the default values.
     pub(crate) values: Value,
     /// The mesh configuration.
@@ -29,7 +29,7 @@ pub(crate) struct Stage {
     pub(crate) path_env: Vec<(String, String)>,
 }
 
-impl Default for Stage {
+impl Default for Fixture {
     fn default() -> Self {
         Self {
             values: json!({}),
@@ -41,7 +41,7 @@ impl Default for Stage {
     }
 }
 
-impl Stage {
+impl Fixture {
     /// Returns a fixture with these values over the default ones.
     pub(crate) fn with_values(values: Value) -> Self {
         Self { values, ..Self::default() }
@@ -110,7 +110,7 @@ impl Stage {
         static ABSENCE: Once = Once::new();
         let Some(cases) = std::env::var_os("ISTIO_CASES").map(PathBuf::from) else {
             let what = "comparison of the tables with Istio's chart";
-            ABSENCE.call_once(|| left_out::record(what, "ISTIO_CASES is not set").unwrap());
+            ABSENCE.call_once(|| skipped_tests::record(what, "ISTIO_CASES is not set").unwrap());
             return None;
         };
         let folder = cases.join("defaults");

@@ -22,11 +22,11 @@ use crate::load::{self, Load, Tally};
 use crate::mount::Mount;
 use crate::pace::Pace;
 use crate::replica::Replica;
-use crate::world::World;
+use crate::shared::Shared;
 use e2e::calls::{self, Call};
 
-pub(crate) struct Stage<'a> {
-    pub(crate) world: &'a World,
+pub(crate) struct Fixture<'a> {
+    pub(crate) shared: &'a Shared,
     pub(crate) replicas: Vec<Replica>,
     /// Flags of the replicas that are started next.
     flags: Flags,
@@ -42,47 +42,47 @@ pub(crate) struct Stage<'a> {
 /// Flags of a replica, by name.
 pub(crate) type Flags = BTreeMap<&'static str, String>;
 
-impl<'a> Stage<'a> {
+impl<'a> Fixture<'a> {
     /// Creates the state before a first installation's Deployment runs.
-    pub(crate) async fn set(world: &'a World, name: &'static str) -> Result<Self> {
-        world.balancer.block(false);
-        world.balancer.set(Vec::new());
-        let mut stage = Self {
-            world,
+    pub(crate) async fn set(shared: &'a Shared, name: &'static str) -> Result<Self> {
+        shared.balancer.block(false);
+        shared.balancer.set(Vec::new());
+        let mut fixture = Self {
+            shared,
             replicas: Vec::new(),
-            flags: world.pace.flags(),
+            flags: shared.pace.flags(),
             name,
             since: calls::Instant::default(),
             started: 0,
             token: String::new(),
             kubeconfigs: Vec::new(),
         };
-        stage
+        fixture
             .configurations()
             .delete(NAME, &DeleteParams::default())
             .await
             .map_or_else(absent, |_| Ok(()))?;
-        stage
+        fixture
             .secrets()
             .delete(SECRET, &DeleteParams::default())
             .await
             .map_or_else(absent, |_| Ok(()))?;
-        stage.since = calls::Instant::now(&world.servers)?;
+        fixture.since = calls::Instant::now(&shared.servers)?;
         let request: TokenRequest =
             serde_json::from_value(json!({"spec": {"audiences": [], "expirationSeconds": 36000}}))?;
-        let accounts = Api::<ServiceAccount>::namespaced(stage.admin(), NAMESPACE);
+        let accounts = Api::<ServiceAccount>::namespaced(fixture.admin(), NAMESPACE);
         let token =
             accounts.create_token_request(INSTALL, &PostParams::default(), &request).await?;
-        stage.token = token.status.context("the token request has no status")?.token;
-        let servers = &world.servers;
-        stage.kubeconfigs = (0..servers.count())
-            .map(|index| servers.kubeconfig(index, &format!("{name}-{INSTALL}"), &stage.token))
+        fixture.token = token.status.context("the token request has no status")?.token;
+        let servers = &shared.servers;
+        fixture.kubeconfigs = (0..servers.count())
+            .map(|index| servers.kubeconfig(index, &format!("{name}-{INSTALL}"), &fixture.token))
             .collect::<Result<_>>()?;
-        Ok(stage)
+        Ok(fixture)
     }
 
     pub(crate) fn pace(&self) -> &'a Pace {
-        &self.world.pace
+        &self.shared.pace
     }
 
     /// Sets a flag of the replicas that are started next.
@@ -108,23 +108,23 @@ impl<'a> Stage<'a> {
 
     /// Returns a client with the token of the replicas.
     pub(crate) async fn account(&self, server: usize) -> Result<Client> {
-        self.world.servers.client(server, &self.token).await
+        self.shared.servers.client(server, &self.token).await
     }
 
     pub(crate) fn admin(&self) -> Client {
-        self.world.admins[0].clone()
+        self.shared.admins[0].clone()
     }
 
     /// Applies manifests as `kubectl apply --server-side` does.
     pub(crate) fn apply(&self, documents: &str) -> Result<()> {
         let command = ["apply", "--server-side", "--force-conflicts", "--filename", "-"];
-        self.world.servers.kubectl().must_with_input(command, documents).map(drop)
+        self.shared.servers.kubectl().must_with_input(command, documents).map(drop)
     }
 
     /// Applies the webhook configuration, the last step of an installation.
     pub(crate) async fn configure(&self) -> Result<()> {
         let how = PatchParams::apply("kubectl").force();
-        let whole = Patch::Apply(documents::yaml::parse(&self.world.webhook)?);
+        let whole = Patch::Apply(documents::yaml::parse(&self.shared.webhook)?);
         self.configurations().patch(NAME, &how, &whole).await?;
         Ok(())
     }
@@ -179,7 +179,7 @@ impl<'a> Stage<'a> {
         let begin = Instant::now();
         let address = self.replicas[index].address();
         self.replicas[index].process.kill()?;
-        self.world.balancer.until_idle(address).await;
+        self.shared.balancer.until_idle(address).await;
         let broken = begin..Instant::now();
         let kubeconfig = self.kubeconfig(index);
         self.replicas[index] = self.launch(&kubeconfig)?;
@@ -190,7 +190,7 @@ impl<'a> Stage<'a> {
 
     /// Waits until a pod is injected through each API server.
     pub(crate) async fn until_injected(&self) -> Result<()> {
-        for client in &self.world.admins {
+        for client in &self.shared.admins {
             eventually("pods are injected", async || load::create(client.clone()).await).await?;
         }
         Ok(())
@@ -198,7 +198,7 @@ impl<'a> Stage<'a> {
 
     /// Starts to create pods all the time.
     pub(crate) fn load(&self) -> Load {
-        Load::start(&self.world.admins, self.pace().rate)
+        Load::start(&self.shared.admins, self.pace().rate)
     }
 
     /// Prints the counts of the case: admissions, and writes of the replicas.
@@ -214,7 +214,7 @@ impl<'a> Stage<'a> {
 
     /// Returns all requests of the replicas to the API servers.
     pub(crate) fn calls(&self) -> Result<Vec<Call>> {
-        calls::since(&self.world.servers, ACCOUNT, &self.since)
+        calls::since(&self.shared.servers, ACCOUNT, &self.since)
     }
 
     /// Returns the number of successful writes to one kind of resource.
@@ -320,7 +320,7 @@ impl<'a> Stage<'a> {
     /// Makes the Service route to the current replicas only.
     pub(crate) fn balance(&self) {
         let addresses = self.replicas.iter().map(Replica::address);
-        self.world.balancer.set(addresses.collect());
+        self.shared.balancer.set(addresses.collect());
     }
 
     /// Starts a separate replica with another account.
@@ -330,8 +330,8 @@ impl<'a> Stage<'a> {
         let flags = self.flags.iter().map(|(name, value)| format!("--{name}={value}"));
         let flags = flags.chain([format!("--kubeconfig={}", kubeconfig.display())]);
         Replica::start(
-            self.world.servers.folder(),
-            &self.world.injector,
+            self.shared.servers.folder(),
+            &self.shared.injector,
             &name,
             &flags.collect::<Vec<_>>(),
         )
@@ -342,7 +342,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-impl Drop for Stage<'_> {
+impl Drop for Fixture<'_> {
     /// Terminates all replicas at the same time.
     fn drop(&mut self) {
         for replica in &self.replicas {

@@ -4,11 +4,11 @@ use anyhow::Result;
 use e2e::programs::repository;
 
 use crate::difference::differences;
+use crate::fixture::{Fixture, manifest};
 use crate::istioctl::KubeInject;
-use crate::stage::{Stage, manifest};
 
-pub(crate) fn by_hand_equals_automatic(stage: &Stage) -> Result<()> {
-    let cluster = stage.cluster_with_injector()?;
+pub(crate) fn manual_injection_equals_automatic(fixture: &Fixture) -> Result<()> {
+    let cluster = fixture.cluster_with_injector()?;
     let automatic = cluster.namespace("automatic", &["istio-injection=enabled"])?;
     automatic.apply(&manifest("examples/web.yaml")?)?;
     automatic.wait_until_available("web")?;

@@ -2,15 +2,15 @@
 
 use anyhow::{Result, bail, ensure};
 
+use crate::fixture::{Fixture, eventually};
 use crate::load::{self, Tally};
-use crate::stage::{Stage, eventually};
 
 /// A22
-pub(crate) async fn without_any_replica_the_cluster_can_still_repair_itself(
-    stage: &mut Stage<'_>,
+pub(crate) async fn cluster_can_recover_without_any_replica(
+    fixture: &mut Fixture<'_>,
 ) -> Result<()> {
-    stage.configure().await?;
-    for client in &stage.world.admins {
+    fixture.configure().await?;
+    for client in &fixture.shared.admins {
         eventually("pods wait for an injector", async || {
             match load::create(client.clone()).await {
                 Err(error) if format!("{error:#}").contains("failed calling webhook") => Ok(()),
@@ -23,5 +23,5 @@ pub(crate) async fn without_any_replica_the_cluster_can_still_repair_itself(
             ensure!(pod.containers.len() == 1, "{namespace}: it was injected");
         }
     }
-    stage.tell(&Tally::default(), "")
+    fixture.tell(&Tally::default(), "")
 }

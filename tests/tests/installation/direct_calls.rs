@@ -8,16 +8,18 @@ use kube::client::Body;
 use kube::{Client, Config};
 use serde_json::{Value, json};
 
+use crate::fixture::Fixture;
 use crate::injector::Injector;
-use crate::world::World;
 
 /// The answer is the patch of a pod. The call writes nothing, and the answer has no secret.
-pub(crate) fn a_call_of_anybody_changes_nothing_and_tells_no_secret(world: &World) -> Result<()> {
-    let rendered = world.render(Composition::of(&[]))?;
-    world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
-    let injector = Injector::of_manifests(world, &rendered)?;
-    world.until_published("istio-sidecar-injector")?;
-    let address = world.kubectl().must([
+pub(crate) fn anonymous_call_changes_nothing_and_reveals_no_secret(
+    fixture: &Fixture,
+) -> Result<()> {
+    let rendered = fixture.render(Composition::of(&[]))?;
+    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    let injector = Injector::of_manifests(fixture, &rendered)?;
+    fixture.until_published("istio-sidecar-injector")?;
+    let address = fixture.kubectl().must([
         "get",
         "service",
         "sidecar-injector",
@@ -28,14 +30,14 @@ pub(crate) fn a_call_of_anybody_changes_nothing_and_tells_no_secret(world: &Worl
     // This caller does not know the CA.
     config.accept_invalid_certs = true;
     // The client needs a runtime when it is created.
-    let client = world.runtime.block_on(async { Client::try_from(config) })?;
+    let client = fixture.runtime.block_on(async { Client::try_from(config) })?;
     let ask = |method: &str, path: &str, body: &Value| -> Result<(u16, String)> {
         let request = Request::builder()
             .method(method)
             .uri(path)
             .header("Content-Type", "application/json")
             .body(Body::from(body.to_string().into_bytes()))?;
-        world.runtime.block_on(async {
+        fixture.runtime.block_on(async {
             let answer = client.send(request).await.context("calling the webhook")?;
             let code = answer.status().as_u16();
             let body = answer.into_body().collect().await.context("reading an answer")?.to_bytes();
@@ -43,7 +45,7 @@ pub(crate) fn a_call_of_anybody_changes_nothing_and_tells_no_secret(world: &Worl
         })
     };
 
-    let before = state(world, &injector)?;
+    let before = state(fixture, &injector)?;
     let mut told = String::new();
     for namespace in ["istio-system", "kube-system", "default", "nowhere"] {
         let (code, answer) = ask("POST", "/inject", &review(namespace))?;
@@ -68,29 +70,29 @@ pub(crate) fn a_call_of_anybody_changes_nothing_and_tells_no_secret(world: &Worl
         told += &answer;
     }
 
-    let secret = world.get("secret", "sidecar-injector-ca")?;
+    let secret = fixture.get("secret", "sidecar-injector-ca")?;
     let data = secret["data"].as_object().context("the Secret is empty")?;
     for (key, value) in data {
         let value = value.as_str().unwrap_or_default();
-        ensure!(value.len() < 40 || !told.contains(value), "{key} is told");
+        ensure!(value.len() < 40 || !told.contains(value), "{key} is in the answer");
     }
     let says = |word: &str| ensure_absent(&told, word);
     ["PRIVATE KEY", "BEGIN CERTIFICATE", "/var/run/secrets/kubernetes.io/serviceaccount/token"]
         .into_iter()
         .try_for_each(says)?;
-    ensure!(state(world, &injector)? == before, "something was written");
+    ensure!(state(fixture, &injector)? == before, "something was written");
     Ok(())
 }
 
 fn ensure_absent(told: &str, word: &str) -> Result<()> {
-    ensure!(!told.contains(word), "{word} is told: {told}");
+    ensure!(!told.contains(word), "{word} is in the answer: {told}");
     Ok(())
 }
 
 /// Returns the versions of the injector's objects, and the number of its writes.
-fn state(world: &World, injector: &Injector) -> Result<[Value; 3]> {
+fn state(fixture: &Fixture, injector: &Injector) -> Result<[Value; 3]> {
     let version = |kind: &str, name: &str| -> Result<Value> {
-        Ok(world.get(kind, name)?["metadata"]["resourceVersion"].clone())
+        Ok(fixture.get(kind, name)?["metadata"]["resourceVersion"].clone())
     };
     Ok([
         version("secret", "sidecar-injector-ca")?,

@@ -12,12 +12,12 @@ use e2e::{images, wait};
 
 /// Starts the node and installs the injector once, when a test first needs them.
 #[derive(Default)]
-pub(crate) struct Stage {
+pub(crate) struct Fixture {
     cluster: OnceLock<Result<Cluster, String>>,
     installed: OnceLock<Result<(), String>>,
 }
 
-impl Stage {
+impl Fixture {
     /// Returns the cluster without the injector.
     pub(crate) fn cluster(&self) -> Result<&Cluster> {
         once(&self.cluster, || {

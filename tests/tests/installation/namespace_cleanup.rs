@@ -6,7 +6,7 @@ use kube::discovery::{ApiResource, Discovery, Scope, verbs};
 use kube::{Client, Error};
 use serde_json::json;
 
-use crate::world::PATIENCE;
+use crate::fixture::PATIENCE;
 
 /// The namespaced kinds of the API server.
 pub(crate) struct Leftovers {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Kubernetes;
 
-pub(crate) fn a_merge_is_the_api_servers(kubernetes: &Kubernetes) {
+pub(crate) fn merge_equals_the_api_servers(kubernetes: &Kubernetes) {
     // A few hundred; `PROPTEST_CASES` sets more.
     let config = Config { failure_persistence: None, ..Config::default() };
     let (mut number, mut accepted) = (0, 0);
