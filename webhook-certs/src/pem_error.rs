@@ -1,4 +1,4 @@
-//! Errors of the PEM reader in words.
+//! Messages for errors of the PEM parser.
 
 use rustls_pki_types::pem::Error;
 
@@ -19,7 +19,7 @@ pub(crate) fn describe(error: &Error) -> String {
     }
 }
 
-/// The label, unless the newlines are lost: then it is all of the section, key included.
+/// Label of the section; `None` if newlines are missing, since the marker then contains the key.
 fn label(marker: &[u8]) -> Option<&str> {
     let is_label = |&byte: &u8| byte.is_ascii_uppercase() || byte == b' ';
     std::str::from_utf8(marker).ok().filter(|label| label.as_bytes().iter().all(is_label))
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_words_and_hold_nothing_of_the_text() {
+    fn messages_do_not_quote_the_text() {
         for (text, reason) in [
             ("", "no such section in it"),
             ("c2VjcmV0", "no such section in it"),

@@ -10,8 +10,10 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use e2e::left_out;
 use e2e::tracer::{self, End, Victims};
 use rustix::fs::{CWD, Mode, mkfifoat};
+use rustix::process::geteuid;
 use webhook_certs::authority::Authority;
 use webhook_certs::bundle::Bundle;
 use webhook_certs::certificate_files::{CertificateFiles, FilesError};
@@ -98,6 +100,10 @@ fn planted_files_get_no_key_and_lead_nowhere() {
 
 #[test]
 fn ca_of_another_user_signs_nothing() {
+    if !geteuid().is_root() {
+        left_out::record("CA files of another user", "not root").unwrap();
+        return;
+    }
     let directory = tempfile::tempdir().unwrap();
     assert!(issue(directory.path(), &[]).status.success());
     let planted = tempfile::tempdir().unwrap();
@@ -126,7 +132,9 @@ fn ca_of_another_user_signs_nothing() {
 
 #[test]
 fn umask_does_not_change_permissions() {
-    for umask in ["000", "077", "777"] {
+    // Only root can use a directory that was created under the last one.
+    let count = if geteuid().is_root() { 3 } else { 2 };
+    for umask in &["000", "077", "777"][..count] {
         let directory = tempfile::tempdir().unwrap();
         let out = directory.path().join("out");
         let mut shell = Command::new("/bin/sh");

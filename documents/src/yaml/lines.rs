@@ -27,13 +27,13 @@ impl<'a, 'text, E: Iterator<Item = (Event<'text>, usize)>> Search<'a, E> {
         loop {
             let (event, _) = self.events.next()?;
             if !matches!(event, Event::StreamStart | Event::DocumentStart(..)) {
-                return self.value(event, Some(self.path));
+                return self.value(&event, Some(self.path));
             }
         }
     }
 
     /// Searches a value; `rest` is the part of the path within it, `None` off the path.
-    fn value(&mut self, event: Event<'text>, rest: Option<&'a str>) -> Option<()> {
+    fn value(&mut self, event: &Event<'text>, rest: Option<&'a str>) -> Option<()> {
         self.depth += 1;
         if self.depth > MOST_LEVELS {
             return None;
@@ -47,12 +47,12 @@ impl<'a, 'text, E: Iterator<Item = (Event<'text>, usize)>> Search<'a, E> {
                         key.inspect(|rest| self.found(rest, line))
                     }
                     (key, _) => {
-                        self.value(key, None)?;
+                        self.value(&key, None)?;
                         None
                     }
                 };
                 let (event, _) = self.events.next()?;
-                self.value(event, rest)?;
+                self.value(&event, rest)?;
             },
             Event::SequenceStart(..) => {
                 for index in 0_usize.. {
@@ -62,7 +62,7 @@ impl<'a, 'text, E: Iterator<Item = (Event<'text>, usize)>> Search<'a, E> {
                     }
                     let rest = rest.and_then(|rest| rest.strip_prefix(&format!("[{index}]")));
                     let rest = rest.inspect(|rest| self.found(rest, line));
-                    self.value(event, rest)?;
+                    self.value(&event, rest)?;
                 }
             }
             _ => {}

@@ -89,7 +89,7 @@ fn targets_stay_where_metrics_are_not_merged() {
 /// A template may set the targets, and then sets them in each injection.
 #[test]
 fn targets_of_a_template_are_merged_once() {
-    for targets in ["8080:/m,9090", "unreadable"] {
+    for targets in ["8080:/m,9090", ":/unreadable"] {
         for (port, proxy) in [("", true), ("prometheus.io/port: '7070'", true), ("", false)] {
             let proxy =
                 if proxy { "spec: {containers: [{name: istio-proxy, image: p}]}" } else { "" };

@@ -79,14 +79,14 @@ fn expected(attempt: &Try, explanation: &Explanation) -> String {
         Fate::Captured(port) => format!("pod:{port} {original}"),
         Fate::Direct if is_own(target.ip()) => format!("pod:{} {original}", target.port()),
         Fate::Direct => format!("world:{} {original}", target.port()),
-        Fate::Dropped => "nobody".to_owned(),
+        Fate::Dropped => "no answer".to_owned(),
     }
 }
 
 fn seen(attempt: &Try, outcome: &Outcome) -> String {
     match outcome {
         Outcome::Answered(answer) => format!("{} {}", answer.by, answer.original),
-        Outcome::Failed(_) => format!("nobody at {}", attempt.target),
+        Outcome::Failed(_) => format!("no answer at {}", attempt.target),
     }
 }
 

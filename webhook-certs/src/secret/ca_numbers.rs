@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_part_that_is_no_number_makes_the_whole_no_list() {
+    fn invalid_number_rejects_the_whole_list() {
         assert_eq!(" 4, 3,4".parse(), Ok([3, 4].into_iter().collect::<CaNumbers>()));
         for (text, item) in [("", ""), ("3,", ""), ("3,x", "x"), ("all", "all"), ("3;4", "3;4")] {
             let error = CaNumbersError { item: item.to_owned() };
@@ -93,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(numbers in prop::collection::btree_set(any::<u64>(), 1..5)) {
+        fn written_lists_are_parsed(numbers in prop::collection::btree_set(any::<u64>(), 1..5)) {
             let numbers: CaNumbers = numbers.into_iter().collect();
             prop_assert_eq!(numbers.to_string().parse(), Ok(numbers));
         }

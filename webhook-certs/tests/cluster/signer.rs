@@ -73,7 +73,7 @@ pub(crate) async fn cluster_signer_signs_and_renews(mut fixture: Fixture<'_>) ->
     let other = Authority::create("signer", 1, lifetime, Entropy::draw()?)?;
     sign(&fixture, &second, &other, HOUR).await?;
     let refused = |status: &Status| {
-        status.last_error.as_ref().is_some_and(|error| error.contains("API servers would refuse"))
+        status.last_error.as_ref().is_some_and(|error| error.contains("API servers would reject"))
     };
     replica.until("it does not serve it", refused).await?;
     ensure!(!replica.certificate.is_loaded(), "it is served");
