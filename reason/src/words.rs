@@ -62,8 +62,9 @@ use Hint::{Fixed, None, Varies};
 
 /// Hint of a report about a pod that would be denied.
 const DRY_RUN: Hint = Varies("in reports: `creating it with --dry-run=server says what is wrong`");
-/// Hint about the rules of a webhook configuration that selects more than new pods.
-const RULES: Hint = Fixed("its configuration may name the operation CREATE of pods alone");
+/// Hint about a webhook configuration whose rules select more than new pods.
+const RULES: Hint =
+    Fixed("the rules of the MutatingWebhookConfiguration should name CREATE of pods alone");
 
 #[rustfmt::skip]
 words! {

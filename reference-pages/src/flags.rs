@@ -59,7 +59,8 @@ pub(crate) fn table<'a>(page: Page, args: impl Iterator<Item = &'a Arg>) -> Page
 fn row(arg: &Arg) -> [String; 4] {
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let (help, described) = split_default(&help);
-    let values: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    let values: Vec<_> =
+        arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
     let default = match described {
         _ if arg.is_required_set() => "required".to_owned(),
         Some(described) => described.to_owned(),
@@ -68,8 +69,11 @@ fn row(arg: &Arg) -> [String; 4] {
     };
     let mut meaning = sentence(help);
     let possible = arg.get_possible_values();
-    let words: Vec<_> =
-        possible.iter().filter(|value| !value.is_hide_set()).map(|value| code(value.get_name())).collect();
+    let words: Vec<_> = possible
+        .iter()
+        .filter(|value| !value.is_hide_set())
+        .map(|value| code(value.get_name()))
+        .collect();
     if arg.get_action().takes_values() && !words.is_empty() && !arg.is_hide_possible_values_set() {
         meaning += &format!(" ({})", words.join(", "));
     }
@@ -125,7 +129,12 @@ mod tests {
     #[test]
     fn rows_have_names_variables_defaults_and_meaning() {
         let args = [
-            Arg::new("a").long("as").short('a').value_name("X|Y").env("AS").default_value("x")
+            Arg::new("a")
+                .long("as")
+                .short('a')
+                .value_name("X|Y")
+                .env("AS")
+                .default_value("x")
                 .help("Does this. And more"),
             Arg::new("b").long("b").action(ArgAction::SetTrue).help("Switches"),
             Arg::new("c").long("c").help("Names [default: that of --a]"),

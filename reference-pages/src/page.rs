@@ -52,11 +52,7 @@ impl Page {
 
     /// Adds the flags of a command that `is_shown` accepts, without a heading.
     #[must_use]
-    pub fn flag_table(
-        self,
-        command: &Command,
-        is_shown: impl Fn(&clap::Arg) -> bool,
-    ) -> Self {
+    pub fn flag_table(self, command: &Command, is_shown: impl Fn(&clap::Arg) -> bool) -> Self {
         flags::table(self, command.get_arguments().filter(|arg| is_shown(arg)))
     }
 

@@ -99,7 +99,7 @@ impl Injector {
 /// than the pod, and a field of the pod or the output of a template may be a secret.
 fn denial(error: &InjectError) -> Reason {
     let message = format!("the pod would be denied: {}", error.without_values());
-    Reason::new(error.word(), message)
+    Reason::new(error.reason_word(), message)
         .with_hint("creating it with --dry-run=server says what is wrong")
 }
 

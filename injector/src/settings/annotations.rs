@@ -284,11 +284,6 @@ mod tests {
 
     #[test]
     fn the_reference_page_is_current() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/annotations.md");
-        let page = std::fs::read_to_string(path).unwrap_or_default();
-        if page != reference() {
-            std::fs::write(path, reference()).unwrap();
-            panic!("docs/annotations.md was not current and has been written anew: commit it");
-        }
+        reference_pages::check("annotations.md", &reference());
     }
 }

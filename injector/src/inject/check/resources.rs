@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use reason::Reason;
+use reason::{Reason, words};
 use serde_json::Value;
 
 use crate::inject::prepare::resources::pod_resources;
@@ -53,8 +53,10 @@ pub fn beyond_pod(pod: &Value) -> Vec<Reason> {
 }
 
 fn beyond(message: &str) -> Reason {
-    Reason::new("pod_resources", format!("{message} (spec.resources); Kubernetes will refuse it"))
-        .with_hint("annotate the proxy's own, or set outrigger.podResources to omit in the values")
+    Reason::new(
+        words::POD_RESOURCES,
+        format!("{message} (spec.resources); Kubernetes will refuse it"),
+    )
 }
 
 const RESOURCES: &str = "resources";

@@ -1,7 +1,7 @@
 //! Conflict resolution between user-supplied fields and an injected container. Kubernetes rejects a
 //! container with both.
 
-use reason::Reason;
+use reason::{Reason, words};
 use serde_json::{Value, json};
 
 use crate::kubernetes::quantity;
@@ -29,7 +29,7 @@ fn root(own: &Value, container: &Value) -> Option<Reason> {
         "container {name} is to run as user 0 by the pod's own word, and not as root by the injected \
          runAsNonRoot; the kubelet will not start it"
     );
-    refused.then(|| Reason::new("own_user", message).with_hint("write runAsNonRoot: false too"))
+    refused.then(|| Reason::new(words::OWN_USER, message))
 }
 
 /// Removes the template's `allowPrivilegeEscalation: false` if the user makes the container
@@ -71,7 +71,7 @@ fn bounds(own: &mut Value, container: &Value) -> Vec<Reason> {
                      injected {other} ({present}) exclude each other; the {other} is left out"
                 );
                 let hint = format!("write a {resource} {other} too");
-                told.push(Reason::new("own_resources", message).with_hint(hint));
+                told.push(Reason::new(words::OWN_RESOURCES, message).with_hint(hint));
             }
         }
     }
@@ -101,7 +101,7 @@ fn port_names(own: &mut Value, container: &Value) -> Vec<Reason> {
             "port {port} of container {name} is the pod's own; the injected one of that name \
              ({number}) has none"
         );
-        Reason::new("own_port", message).with_hint("give it another name unless that is meant")
+        Reason::new(words::OWN_PORT, message)
     });
     told.collect()
 }

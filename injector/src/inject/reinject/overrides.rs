@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use reason::Reason;
+use reason::{Reason, words};
 use serde_json::Value;
 
 use crate::inject::error::UserContainerError;
@@ -97,9 +97,7 @@ pub fn reapply(
 fn kept_fields() -> Reason {
     let message = "istio-proxy was a container that holds the application in an earlier injection \
                    and keeps that one's fields, as Istio does it";
-    Reason::new("kept_proxy", message).with_hint(
-        "take istio-proxy and annotation sidecar.istio.io/status out of the pod for a new one",
-    )
+    Reason::new(words::KEPT_PROXY, message)
 }
 
 /// True if the overlays left a long user-supplied environment unchanged and only added variables of

@@ -13,12 +13,14 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
+use reason::words;
 use tokio::sync::watch;
 use webhook_certs::serving::handshake_failure::HandshakeFailure;
 use webhook_certs::status::Status;
 
 use super::certificate_metrics::CertificateMetrics;
+use super::metric_table::{self as table, MetricSpec};
 use super::watch_state::WatchState;
 
 /// All metrics of the process.
@@ -88,21 +90,13 @@ impl Metrics {
 
     /// Adds the counter of lost log lines.
     pub(in crate::webhook) fn follow_log(&mut self, lost: Counter) {
-        self.registry.register(
-            "sidecar_injector_log_lines_lost",
-            "Log lines dropped since stderr did not take them, or not in time",
-            lost,
-        );
+        self.add(table::LOG_LINES_LOST, lost);
     }
 
     /// Adds the counter of spans that did not reach a collector. Only a build with tracing has it.
-    #[cfg(feature = "opentelemetry")]
+    #[cfg(any(test, feature = "opentelemetry"))]
     pub(in crate::webhook) fn follow_traces(&mut self, lost: Counter) {
-        self.registry.register(
-            "sidecar_injector_trace_spans_lost",
-            "Spans dropped since the collector did not take them, or not in time",
-            lost,
-        );
+        self.add(table::TRACE_SPANS_LOST, lost);
     }
 
     /// Adds a collector, read at each scrape.
@@ -144,7 +138,7 @@ impl Metrics {
     pub(in crate::webhook) fn panicked(&self) {
         self.panics.inc();
         self.failure.inc();
-        let labels = Labels { result: CallResult::Failed.word(), reason: "panic" };
+        let labels = Labels { result: CallResult::Failed.word(), reason: words::PANIC.as_str() };
         self.results.get_or_create(&labels).inc();
     }
 
@@ -204,104 +198,34 @@ impl Metrics {
         page
     }
 
+    /// Registers a metric under its name in the table.
+    fn add(&mut self, spec: &MetricSpec, metric: impl Metric) {
+        self.registry.register(spec.name, spec.help, metric);
+    }
+
     fn register(&mut self) {
-        let Self { registry, .. } = self;
-        registry.register(
-            "sidecar_injector_build",
-            "Version of the program",
-            Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]),
-        );
-        registry.register(
-            "sidecar_injection_requests",
-            "Calls of the webhook",
-            self.requests.clone(),
-        );
-        registry.register(
-            "sidecar_injection_success",
-            "Calls answered with a review, also those that skip or deny",
-            self.success.clone(),
-        );
-        registry.register(
-            "sidecar_injection_failure",
-            "Calls that failed or were denied",
-            self.failure.clone(),
-        );
-        registry.register(
-            "sidecar_injection_skip",
-            "Calls that left the pod as it is",
-            self.skip.clone(),
-        );
-        registry.register(
-            "sidecar_injection_time_seconds",
-            "Time from the head of a call to its answer",
-            self.time.clone(),
-        );
-        registry.register(
-            "sidecar_injection",
-            "Calls by result (injected, skipped, denied, failed) and reason",
-            self.results.clone(),
-        );
-        registry.register(
-            "sidecar_injector_panics",
-            "Calls that ended in a panic",
-            self.panics.clone(),
-        );
-        registry.register(
-            "sidecar_injector_connections",
-            "Open connections to the webhook, also those in their handshake",
-            self.connections.clone(),
-        );
-        registry.register(
-            "sidecar_injector_handshake_failures",
-            "TLS handshakes that failed, by cause; docs/install.md has them",
-            self.handshake_failures.clone(),
-        );
-        registry.register(
-            "sidecar_injector_expired_connections",
-            "Connections closed for their slowness, by cause (idle, head, review, reply)",
-            self.expired_connections.clone(),
-        );
-        registry.register(
-            "sidecar_injector_displaced_connections",
-            "Connections that waited for their client, closed for new ones when all slots were taken",
-            self.displaced_connections.clone(),
-        );
-        registry.register(
-            "sidecar_injector_certificate_not_after_timestamp_seconds",
-            "When the serving certificate expires; 0 while there is none",
+        self.add(table::BUILD, Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]));
+        self.add(table::INJECTION_REQUESTS, self.requests.clone());
+        self.add(table::INJECTION_SUCCESS, self.success.clone());
+        self.add(table::INJECTION_FAILURE, self.failure.clone());
+        self.add(table::INJECTION_SKIP, self.skip.clone());
+        self.add(table::INJECTION_TIME_SECONDS, self.time.clone());
+        self.add(table::INJECTIONS, self.results.clone());
+        self.add(table::PANICS, self.panics.clone());
+        self.add(table::CONNECTIONS, self.connections.clone());
+        self.add(table::HANDSHAKE_FAILURES, self.handshake_failures.clone());
+        self.add(table::EXPIRED_CONNECTIONS, self.expired_connections.clone());
+        self.add(table::DISPLACED_CONNECTIONS, self.displaced_connections.clone());
+        self.add(
+            table::CERTIFICATE_NOT_AFTER_TIMESTAMP_SECONDS,
             self.certificate_not_after.clone(),
         );
-        registry.register(
-            "sidecar_injector_configuration_generation",
-            "How often a configuration was taken into use; 0 while there is none",
-            self.generation.clone(),
-        );
-        registry.register(
-            "sidecar_injector_configuration_refused",
-            "Configurations refused in favour of the last good one",
-            self.refused.clone(),
-        );
-        registry.register(
-            "sidecar_injector_configuration_refused_timestamp_seconds",
-            "When a configuration was last refused; 0 for never",
-            self.refused_at.clone(),
-        );
-        registry.register(
-            "sidecar_injector_configuration_notices",
-            "What is odd in the configuration in use, as an unknown key is; the log names it",
-            self.notices.clone(),
-        );
-        registry.register(
-            "sidecar_injector_watch",
-            "Watches of the cluster by resource and state (pending, current, absent, forbidden, \
-             failing): 1 for the state that the watch is in",
-            self.watches.clone(),
-        );
-        registry.register(
-            "sidecar_injector_proxy_configs_refused",
-            "ProxyConfig resources that cannot be used; the log names them",
-            self.refused_proxy_configs.clone(),
-        );
+        self.add(table::CONFIGURATION_GENERATION, self.generation.clone());
+        self.add(table::CONFIGURATION_REFUSED, self.refused.clone());
+        self.add(table::CONFIGURATION_REFUSED_TIMESTAMP_SECONDS, self.refused_at.clone());
+        self.add(table::CONFIGURATION_NOTICES, self.notices.clone());
+        self.add(table::WATCH, self.watches.clone());
+        self.add(table::PROXY_CONFIGS_REFUSED, self.refused_proxy_configs.clone());
     }
 }
 
