@@ -148,6 +148,8 @@ words! {
             Fixed("the proxy knows it; label topology.istio.io/network is left out");
         NAMESPACE_UNKNOWN = "namespace_unknown", "The users that OpenShift allows are not known, so the proxy runs as 1337",
             Fixed("the injector may need the right to get, list and watch namespaces");
+        COMMENTS_LOST = "comments_lost", "With `kube-inject`, comments in a container that moves to another list are left out",
+            Fixed("write the container under spec.initContainers, or the comments above it");
     }
     "Reports: a pod that runs" {
         NO_SIDECAR = "no_sidecar", "The pod has no sidecar, and a new pod would get one",
@@ -164,7 +166,5 @@ words! {
         NO_API_VERSION = "no_api_version", "A workload has no `apiVersion`", Varies("the version to write");
         NO_KIND = "no_kind", "A document has no `kind`", Fixed("write its apiVersion and kind");
         NO_OBJECT = "no_object", "A document is a list or a scalar", None;
-        COMMENTS_LOST = "comments_lost", "Comments in a container that moves to another list are left out",
-            Fixed("write the container under spec.initContainers, or the comments above it");
     }
 }

@@ -18,7 +18,7 @@ fn subcommands(mut page: Page, command: &Command, parents: &str) -> Page {
         let name = format!("{parents}{}", inner.get_name());
         if !inner.has_subcommands() {
             let about = inner.get_about().map(ToString::to_string).unwrap_or_default();
-            page = page.heading(2, &code(&name)).text(&sentence(&about));
+            page = page.heading(2, &code(&name)).text(&format!("{}.", sentence(&about)));
             page = headed(page, inner);
         }
         page = subcommands(page, inner, &format!("{name} "));
@@ -63,7 +63,8 @@ fn row(arg: &Arg) -> [String; 4] {
         arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
     let default = match described {
         _ if arg.is_required_set() => "required".to_owned(),
-        Some(described) => described.to_owned(),
+        Some(described) if described.contains(' ') => described.to_owned(),
+        Some(described) => code(described),
         None if arg.get_action().takes_values() => code(&values.join(",")),
         None => String::new(),
     };

@@ -23,10 +23,23 @@ impl Page {
         self
     }
 
-    /// Adds a paragraph.
+    /// Adds a paragraph, in lines of at most [`WIDTH`] columns.
     #[must_use]
     pub fn text(mut self, text: &str) -> Self {
-        self.0 += &format!("\n{text}\n");
+        self.0 += "\n";
+        let mut column = 0;
+        for word in text.split_whitespace() {
+            let length = word.chars().count();
+            let (gap, start) = match column {
+                0 => ("", 0),
+                column if column + 1 + length > WIDTH => ("\n", 0),
+                column => (" ", column + 1),
+            };
+            self.0 += gap;
+            self.0 += word;
+            column = start + length;
+        }
+        self.0 += "\n";
         self
     }
 
@@ -67,10 +80,18 @@ pub fn code(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("`{text}`") }
 }
 
-/// Escapes what would end a cell of a table.
+/// Escapes the text of a cell: what would end the cell, and what would be HTML outside code.
 fn escape(cell: &str) -> String {
-    cell.replace('|', "\\|").replace('\n', " ")
+    let cell = cell.replace('|', "\\|").replace('\n', " ");
+    let parts = cell.split('`').enumerate();
+    let parts = parts.map(|(index, part)| {
+        if index % 2 == 0 { part.replace('<', "\\<") } else { part.to_owned() }
+    });
+    parts.collect::<Vec<_>>().join("`")
 }
+
+/// Width of a line in columns.
+const WIDTH: usize = 120;
 
 #[cfg(test)]
 mod tests {
@@ -78,7 +99,7 @@ mod tests {
 
     #[test]
     fn cells_are_escaped() {
-        let page = Page::new("a").table(["b", "c"], vec![["x|y".into(), "1\n2".into()]]);
-        assert!(page.into_text().ends_with("| b | c |\n| --- | --- |\n| x\\|y | 1 2 |\n"));
+        let page = Page::new("a").table(["b", "c"], vec![["x|y".into(), "<a> `<b>`\n2".into()]]);
+        assert!(page.into_text().ends_with("| b | c |\n| --- | --- |\n| x\\|y | \\<a> `<b>` 2 |\n"));
     }
 }

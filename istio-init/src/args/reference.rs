@@ -20,8 +20,9 @@ fn reference() -> String {
         .heading(2, "Flags of a run")
         .text("Without a subcommand, the rules for these flags are installed. All subcommands take them.")
         .table(heads, rows(used))
-        .heading(2, "Flags without effect")
-        .text("These are accepted because Istio's program has them.")
+        .heading(2, "Flags that change no run")
+        .text("Istio's program has these. A run is the same with and without them. `verify --reconcile` repairs a \
+             difference.")
         .table(heads, rows(accepted))
         .heading(2, "Variables without a flag")
         .table(
@@ -35,7 +36,7 @@ fn reference() -> String {
     for name in NAMES {
         let command = command::grammar(name);
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-        page = page.heading(2, &code(name)).text(&about).flag_table(&command, |arg| {
+        page = page.heading(2, &code(name)).text(&format!("{about}.")).flag_table(&command, |arg| {
             // The flags of a run are above.
             FLAGS.iter().all(|spec| arg.get_long() != Some(spec.long))
         });
