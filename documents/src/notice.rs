@@ -12,7 +12,7 @@ use crate::yaml::{self, YamlError};
 /// The displayed form names the document, the key and the problem.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Notice {
-    /// The document, as in [`Document::source`](injector::settings::Document::source).
+    /// The document, as in `Document::source`.
     pub origin: String,
     /// The path of the key in the document.
     pub path: String,

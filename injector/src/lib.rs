@@ -1,7 +1,7 @@
 //! Istio-compatible sidecar injection.
 //!
 //! [`inject::inject`] is injection as a pure function: from a pod and the [`settings`] it returns
-//! the injected pod, its patch and warnings. [`webhook`] serves it to an API server. [`cli`]
+//! the injected pod, its patch and warnings. [`webhook`] serves it to an API server. `cli`
 //! applies it to files. The other modules depend on neither. [`report`] compares the pods that
 //! [`cluster`] reads with a fresh injection.
 

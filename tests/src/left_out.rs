@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 
 /// Records that tests are left out, and why. In CI, where everything must run, that is an error.
 ///
-/// `tests/lanes.sh` sets [`LIST`] and prints its lines below the number of passed tests: of a test
+/// `tests/lanes.sh` sets `LIST` and prints its lines below the number of passed tests: of a test
 /// that passes, libtest shows no output.
 #[expect(clippy::print_stderr, reason = "a test program has no log")]
 pub fn record(what: &str, reason: &str) -> Result<()> {

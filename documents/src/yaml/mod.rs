@@ -414,6 +414,9 @@ mod tests {
 
         #[test]
         fn a_scalar_is_the_same_anywhere(piece in piece(), other in piece()) {
+            // The library rejects numbers that exceed every float, and this reads them as strings.
+            let scalars = [format!("{piece}{other}"), piece.clone(), other.clone()];
+            prop_assume!(!scalars.iter().any(|scalar| is_beyond_floats(scalar.trim())));
             for text in [format!("k: {piece}{other}"), format!("- {piece}{other}\n- {{{piece}: [{other}]}}\n")] {
                 prop_assert_eq!(parse(&text), by_library(&text, aliases(&text)), "{}", text);
             }

@@ -26,7 +26,7 @@ pub struct Text {
 }
 
 impl Texts {
-    /// Returns the documents for [`Settings::parse`].
+    /// Returns the documents for `Settings::parse`.
     pub fn documents(&self) -> Documents<'_> {
         fn document(text: &Text) -> Document<'_> {
             Document { source: &text.source, text: &text.text }

@@ -4,8 +4,8 @@
 //!
 //! - [`server`] and `connection` accept connections and limit them.
 //! - `slots` and `run_queue` share connections and CPU among callers.
-//! - [`handler`] reads calls. [`review`] and [`admission`] answer them with [`crate::inject`].
-//! - [`reload`] keeps the settings up to date, and [`cluster_watch`] the cluster snapshot.
+//! - `handler` reads calls. `review` and [`admission`] answer them with [`crate::inject`].
+//! - [`reload`] keeps the settings up to date, and `cluster_watch` the cluster snapshot.
 //! - [`admin`] serves health, metrics and log levels. [`reports`] reports on the cluster's pods.
 
 pub mod admin;

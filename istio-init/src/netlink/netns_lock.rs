@@ -32,7 +32,7 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Waits for earlier runs, at most [`TIMEOUT`]. Calls `report` once with the processes that
+    /// Waits for earlier runs, at most `TIMEOUT`. Calls `report` once with the processes that
     /// hold the lock.
     ///
     /// Without a packet log, no run waits. A process without the capability takes no lock: the

@@ -1,6 +1,6 @@
 //! Configuration in use, replaced without a restart.
 //!
-//! [`files`] and [`config_maps`] watch its sources. Both pass complete sets of documents to
+//! `files` and `config_maps` watch its sources. Both pass complete sets of documents to
 //! [`Configuration::offer`], so that all documents change together.
 
 mod config_maps;
