@@ -1,6 +1,8 @@
 //! Tables of the flags of a `clap::Command`.
 
-use clap::{Arg, Command};
+use std::collections::{BTreeMap, BTreeSet};
+
+use clap::{Arg, Command, Id};
 
 use crate::Page;
 use crate::page::code;
@@ -9,35 +11,64 @@ use crate::page::code;
 /// subcommands. Hidden flags and commands are left out.
 pub(crate) fn sections(page: Page, command: &Command) -> Page {
     let title = if command.has_subcommands() { "Flags of every command" } else { "Flags" };
-    let page = headed(page.heading(2, title), command);
+    let page = headed(page.heading(2, title), command, |_| true);
     subcommands(page, command, "")
 }
 
 fn subcommands(mut page: Page, command: &Command, parents: &str) -> Page {
-    for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
+    let inner = || command.get_subcommands().filter(|inner| !inner.is_hide_set());
+    let shared = shared(inner());
+    let takes = |inner: &&Command| inner.get_arguments().any(|arg| shared.contains(arg.get_id()));
+    if let Some(first) = inner().find(takes) {
+        let names: Vec<_> = inner()
+            .filter(takes)
+            .map(|inner| code(&format!("{parents}{}", inner.get_name())))
+            .collect();
+        page = page.heading(2, &format!("Flags of {}", names.join(", ")));
+        page = headed(page, first, |arg| shared.contains(arg.get_id()));
+    }
+    for inner in inner() {
         let name = format!("{parents}{}", inner.get_name());
         if !inner.has_subcommands() {
             let about = inner.get_about().map(ToString::to_string).unwrap_or_default();
             page = page.heading(2, &code(&name)).text(&format!("{}.", sentence(&about)));
-            page = headed(page, inner);
+            page = headed(page, inner, |arg| !shared.contains(arg.get_id()));
         }
         page = subcommands(page, inner, &format!("{name} "));
     }
     page
 }
 
-/// Adds a table for each heading of the help, in its order.
-fn headed(mut page: Page, command: &Command) -> Page {
+/// Returns the flags that all commands have that take most of these flags: a group of flags that is
+/// repeated. Empty if there are few of them.
+fn shared<'a>(commands: impl Iterator<Item = &'a Command>) -> BTreeSet<&'a Id> {
+    let mut counts = BTreeMap::<&Id, (usize, BTreeSet<[String; 4]>)>::new();
+    for arg in commands.flat_map(Command::get_arguments) {
+        let (count, rows) = counts.entry(arg.get_id()).or_default();
+        *count += 1;
+        rows.insert(row(arg));
+    }
+    let most = counts.values().map(|(count, _)| *count).max().unwrap_or_default();
+    let is_shared = |(count, rows): &(usize, BTreeSet<_>)| *count == most && rows.len() == 1;
+    let shared: BTreeSet<_> =
+        counts.iter().filter(|(_, counted)| is_shared(counted)).map(|(id, _)| *id).collect();
+    if most > 1 && shared.len() >= FEW { shared } else { BTreeSet::new() }
+}
+
+/// Adds a table for each heading of the help, in its order, of the flags that `is_shown` accepts.
+fn headed(mut page: Page, command: &Command, is_shown: impl Fn(&Arg) -> bool) -> Page {
+    let shown: Vec<_> = command.get_arguments().filter(|arg| is_shown(arg)).collect();
     let mut headings = vec![None];
-    for arg in command.get_arguments() {
+    for arg in &shown {
         if !headings.contains(&arg.get_help_heading()) {
             headings.push(arg.get_help_heading());
         }
     }
     for heading in headings {
-        let args = command.get_arguments();
-        let args: Vec<_> = args.filter(|arg| arg.get_help_heading() == heading).collect();
-        if let Some(heading) = heading.filter(|_| !args.is_empty()) {
+        let of_heading = |arg: &&&Arg| arg.get_help_heading() == heading;
+        let args: Vec<_> = shown.iter().filter(of_heading).copied().collect();
+        // A heading above the only flags would say no more than that of the command.
+        if let Some(heading) = heading.filter(|_| args.len() < shown.len()) {
             page = page.heading(3, heading);
         }
         page = table(page, args.into_iter());
@@ -121,11 +152,24 @@ fn sentence(text: &str) -> String {
     first.trim_end_matches('.').to_owned()
 }
 
+/// Number of repeated flags from which they have a section of their own.
+const FEW: usize = 4;
+
 #[cfg(test)]
 mod tests {
     use clap::ArgAction;
 
     use super::*;
+
+    #[test]
+    fn repeated_flags_have_their_own_section() {
+        let names = ["a", "b", "c", "d"];
+        let repeated = |name| Command::new(name).args(names.map(|name| Arg::new(name).long(name)));
+        let commands = [repeated("one"), repeated("two").arg(Arg::new("e").long("e"))];
+        let text = sections(Page::new("t"), &Command::new("t").subcommands(commands)).into_text();
+        assert!(text.contains("## Flags of `one`, `two`\n"), "{text}");
+        assert_eq!((text.matches("`--a A`").count(), text.matches("`--e E`").count()), (1, 1));
+    }
 
     #[test]
     fn rows_have_names_variables_defaults_and_meaning() {

@@ -84,9 +84,11 @@ pub fn code(text: &str) -> String {
 fn escape(cell: &str) -> String {
     let cell = cell.replace('|', "\\|").replace('\n', " ");
     let parts = cell.split('`').enumerate();
-    let parts = parts.map(|(index, part)| {
-        if index % 2 == 0 { part.replace('<', "\\<") } else { part.to_owned() }
-    });
+    let parts = parts.map(
+        |(index, part)| {
+            if index % 2 == 0 { part.replace('<', "\\<") } else { part.to_owned() }
+        },
+    );
     parts.collect::<Vec<_>>().join("`")
 }
 
@@ -100,6 +102,8 @@ mod tests {
     #[test]
     fn cells_are_escaped() {
         let page = Page::new("a").table(["b", "c"], vec![["x|y".into(), "<a> `<b>`\n2".into()]]);
-        assert!(page.into_text().ends_with("| b | c |\n| --- | --- |\n| x\\|y | \\<a> `<b>` 2 |\n"));
+        assert!(
+            page.into_text().ends_with("| b | c |\n| --- | --- |\n| x\\|y | \\<a> `<b>` 2 |\n")
+        );
     }
 }

@@ -11,6 +11,7 @@ use reason::{Reason, words};
 use reference_pages::{Page, code};
 use serde_json::json;
 use tokio::sync::watch;
+use webhook_certs::cli::rotation_args;
 use webhook_certs::status::{Patches, Probe, Status};
 
 use super::config::args::Args;
@@ -24,8 +25,9 @@ use crate::report::sidecar_state::SidecarState;
 use crate::report::tally::Tally;
 
 fn reference() -> String {
-    let mut metrics: Vec<_> = METRICS.iter().map(|spec| metric_row(spec)).collect();
-    metrics.sort();
+    let mut metrics = METRICS.to_vec();
+    metrics.sort_by_key(|spec| spec.name);
+    let metrics = metrics.into_iter().map(metric_row).collect();
     let events = State::all().map(|(state, when)| {
         let (reason, kind, _) = state.words();
         [code(reason), kind.to_owned(), when.to_owned()]
@@ -35,7 +37,7 @@ fn reference() -> String {
             "A flag overrides its environment variable. Durations are Go's, such as `1m30s`. See also \
              [Installation](../install.md) and [Reports](../reports.md).",
         )
-        .flags(&Args::command())
+        .flags(&rotation_args::with_defaults(Args::command()))
         .heading(2, "Metrics")
         .text(
             "`/metrics` of `--adminAddr` has them in the OpenMetrics format. [Reasons](reasons.md) has the values of \

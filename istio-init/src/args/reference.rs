@@ -36,10 +36,11 @@ fn reference() -> String {
     for name in NAMES {
         let command = command::grammar(name);
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-        page = page.heading(2, &code(name)).text(&format!("{about}.")).flag_table(&command, |arg| {
-            // The flags of a run are above.
-            FLAGS.iter().all(|spec| arg.get_long() != Some(spec.long))
-        });
+        page =
+            page.heading(2, &code(name)).text(&format!("{about}.")).flag_table(&command, |arg| {
+                // The flags of a run are above.
+                FLAGS.iter().all(|spec| arg.get_long() != Some(spec.long))
+            });
     }
     page.into_text()
 }
@@ -61,8 +62,13 @@ fn row(spec: &FlagSpec) -> [String; 4] {
         format!("{}{}", short.unwrap_or_default(), code(&long)),
         variables.join(", "),
         default,
-        help.strip_prefix("Accepted: ").unwrap_or(help).to_owned(),
+        help.strip_prefix("Accepted: ").map_or(help.to_owned(), capitalized),
     ]
+}
+
+fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().into_iter().flat_map(char::to_uppercase).chain(chars).collect()
 }
 
 #[test]

@@ -148,7 +148,7 @@ impl State {
                     "pods of the workload run without the sidecar that a new pod would get"
                 }
                 Self::Stale => {
-                    "all pods have a sidecar, and some another one than a new pod would get"
+                    "all pods of the workload have a sidecar, and at least one differs from that of a new pod"
                 }
             };
             (state, when)
