@@ -164,11 +164,12 @@ pub fn with_defaults(command: Command) -> Command {
         ("denied_interval", format!("{denied_interval:#}")),
         ("trust_probe_interval", unsigned(trust_probe_interval)),
     ];
-    defaults.into_iter().fold(command, |command, (flag, default)| {
-        command.mut_arg(flag, |arg| {
+    command.mut_args(|arg| match defaults.iter().find(|(flag, _)| arg.get_id() == flag) {
+        Some((_, default)) => {
             let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
             arg.help(format!("{help} [default: {default}]"))
-        })
+        }
+        None => arg,
     })
 }
 
