@@ -1,6 +1,7 @@
 //! Tables of the flags of a `clap::Command`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use clap::{Arg, Command, Id};
 
@@ -107,7 +108,7 @@ fn row(arg: &Arg) -> [String; 4] {
         .map(|value| code(value.get_name()))
         .collect();
     if arg.get_action().takes_values() && !words.is_empty() && !arg.is_hide_possible_values_set() {
-        meaning += &format!(" ({})", words.join(", "));
+        let _ = write!(meaning, " ({})", words.join(", "));
     }
     let variable = arg.get_env().map(|name| code(&name.to_string_lossy())).unwrap_or_default();
     [names(arg), variable, default, meaning]

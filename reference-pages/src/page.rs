@@ -1,5 +1,7 @@
 //! Markdown of a page.
 
+use std::fmt::Write as _;
+
 use clap::Command;
 
 use crate::flags;
@@ -19,7 +21,7 @@ impl Page {
     /// Adds a heading: level 2 is a section, level 3 a section of it.
     #[must_use]
     pub fn heading(mut self, level: usize, title: &str) -> Self {
-        self.0 += &format!("\n{} {title}\n", "#".repeat(level));
+        let _ = write!(self.0, "\n{} {title}\n", "#".repeat(level));
         self
     }
 
@@ -50,9 +52,9 @@ impl Page {
             return self;
         }
         let rule = vec!["---"; N].join(" | ");
-        self.0 += &format!("\n| {} |\n| {rule} |\n", heads.join(" | "));
+        let _ = write!(self.0, "\n| {} |\n| {rule} |\n", heads.join(" | "));
         for row in rows {
-            self.0 += &format!("| {} |\n", row.map(|cell| escape(&cell)).join(" | "));
+            let _ = write!(self.0, "| {} |\n", row.map(|cell| escape(&cell)).join(" | "));
         }
         self
     }
