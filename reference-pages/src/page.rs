@@ -54,7 +54,7 @@ impl Page {
         let rule = vec!["---"; N].join(" | ");
         let _ = write!(self.0, "\n| {} |\n| {rule} |\n", heads.join(" | "));
         for row in rows {
-            let _ = write!(self.0, "| {} |\n", row.map(|cell| escape(&cell)).join(" | "));
+            let _ = writeln!(self.0, "| {} |", row.map(|cell| escape(&cell)).join(" | "));
         }
         self
     }
