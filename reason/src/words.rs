@@ -107,7 +107,7 @@ words! {
         TOO_MANY_VALUES = "too_many_values", "The body holds more values than any pod", None;
         BODY_BROKEN = "body_broken", "The connection failed before the end of the body", None;
         BODY_TOO_SLOW = "body_too_slow", "The body did not arrive in time", None;
-        BAD_REVIEW = "bad_review", "The body is not an AdmissionReview", None;
+        BAD_REVIEW = "bad_review", "The body is not an `AdmissionReview`", None;
         BUSY = "busy", "No slot for the review was free in time", None;
         TOO_LATE = "too_late", "Injection takes longer than the call may take", None;
         NO_CONFIGURATION = "no_configuration", "No configuration is loaded yet", None;
@@ -146,7 +146,7 @@ words! {
         PROBE_PORT_UNKNOWN = "probe_port_unknown", "A probe names a port that its container does not have", None;
         NETWORK_LABEL = "network_label", "The name of the network cannot be the value of a label",
             Fixed("the proxy knows it; label topology.istio.io/network is left out");
-        NAMESPACE_UNKNOWN = "namespace_unknown", "The users that OpenShift allows are not known, so the proxy runs as 1337",
+        NAMESPACE_UNKNOWN = "namespace_unknown", "The users that the platform allows are not known, so the proxy runs as 1337",
             Fixed("the injector may need the right to get, list and watch namespaces");
         COMMENTS_LOST = "comments_lost", "With `kube-inject`, comments in a container that moves to another list are left out",
             Fixed("write the container under spec.initContainers, or the comments above it");

@@ -34,7 +34,6 @@ macro_rules! metrics {
     ($($(#[$attribute:meta])* $constant:ident = $name:literal, $kind:ident, [$($label:literal),*], $help:literal;)*) => {
         $(
             $(#[$attribute])*
-            #[doc = $help]
             pub(in crate::webhook) const $constant: &MetricSpec = &MetricSpec {
                 name: $name, kind: MetricType::$kind, labels: &[$($label),*], help: $help,
             };
