@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build size bench images check fmt clippy doc manifests go-types generated fuzz clean
+.PHONY: help setup build size bench images check fmt clippy doc manifests reference go-types generated fuzz clean
 .PHONY: test test-unit test-capture test-cluster test-acceptance test-manifests soak
 
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
@@ -80,6 +80,11 @@ manifests: setup ## Render manifests/install.yaml from manifests/base
 
 go-types: ## Write the tables in go-types/tables from their Go modules (Go)
 	go -C go-types/generate run . "$(CURDIR)/go-types/tables"
+
+# The same tests compare the pages.
+reference: ## Write docs/reference/ and docs/annotations.md from the code
+	OUTRIGGER_REFERENCE=write cargo test --locked --quiet $(TESTED) --exclude e2e --exclude fuzz --lib -- \
+	    reference::page_is_current the_reference_page_is_current
 
 # The workspace's own lock file is checked by every build.
 generated: setup ## Check that generated files, and the lock file of the fuzz targets, are current

@@ -145,6 +145,12 @@ const LOG: &[Flag] = &[
     Flag::new("vklog", "0"),
 ];
 
+/// Returns names and defaults of the hidden flags: those of the log, and those of a control plane.
+#[cfg(test)]
+pub(super) fn hidden() -> [Vec<[&'static str; 2]>; 2] {
+    [LOG, CONTROL_PLANE].map(|flags| flags.iter().map(|flag| [flag.name, flag.default]).collect())
+}
+
 /// The default kubeconfig, for messages.
 pub(super) const USUAL_KUBECONFIG: &str = "KUBECONFIG or ~/.kube/config";
 

@@ -7,6 +7,8 @@ mod injector_list;
 mod istio_flags;
 mod kube_inject;
 mod output;
+#[cfg(test)]
+mod reference;
 mod table;
 mod tips;
 mod version;

@@ -1,7 +1,13 @@
 //! Reasons: explanations of decisions and warnings.
 
+#[cfg(test)]
+mod reference;
+pub mod words;
+
 use std::borrow::Cow;
 use std::fmt;
+
+use words::{Hint, Word};
 
 /// A word, a message and a hint. The same word appears in the admission warning, the log line, the
 /// metric label and the output of `istioctl`.
@@ -10,28 +16,36 @@ use std::fmt;
 /// line, as the API server requires of admission warnings.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Reason {
-    word: &'static str,
+    word: &'static Word,
     message: Cow<'static, str>,
     hint: Option<Cow<'static, str>>,
 }
 
 impl Reason {
-    /// Returns a reason with a word and a message. The word is in lower case, joined by `_`, and
-    /// fits a metric label.
-    pub fn new(word: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { word, message: message.into(), hint: None }
+    /// Returns a reason with a word of the table, a message, and the word's fixed hint.
+    pub fn new(word: &'static Word, message: impl Into<Cow<'static, str>>) -> Self {
+        let hint = match word.hint() {
+            Hint::Fixed(hint) => Some(hint.into()),
+            Hint::None | Hint::Varies(_) => None,
+        };
+        Self { word, message: message.into(), hint }
     }
 
-    /// Adds a hint: the action that the user can take.
+    /// Adds a hint to a word whose hint varies: the action that the user can take.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
+        debug_assert!(
+            matches!(self.word.hint(), Hint::Varies(_)),
+            "the table of words has another hint for {}",
+            self.word.as_str()
+        );
         self.hint = Some(hint.into());
         self
     }
 
     /// Returns the word, one of a small fixed set.
     pub fn word(&self) -> &'static str {
-        self.word
+        self.word.as_str()
     }
 
     /// Returns the message, a sentence without a full stop.
@@ -47,7 +61,7 @@ impl Reason {
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.message, self.word)?;
+        write!(f, "{} ({})", self.message, self.word())?;
         match &self.hint {
             Some(hint) => write!(f, "; hint: {hint}"),
             None => Ok(()),

@@ -2,6 +2,7 @@
 
 use documents::excerpt;
 use reason::Reason;
+use reason::words::{self, Word};
 
 use crate::budget::Exhausted;
 use crate::kubernetes::merge::MergeError;
@@ -54,15 +55,20 @@ pub enum InjectError {
 impl InjectError {
     /// Returns the word for logs and metrics, as [`Reason::word`].
     pub fn word(&self) -> &'static str {
+        self.reason_word().as_str()
+    }
+
+    /// Returns the word's row in the table.
+    pub fn reason_word(&self) -> &'static Word {
         match self {
-            Self::Annotations(_) => "bad_annotation",
-            Self::Exhausted(_) => "too_expensive",
-            Self::Merge { .. } | Self::UserContainer(_) => "merge_failed",
-            Self::Overlay(OverlayError::NotFound { .. }) => "unknown_template",
-            Self::Overlay(_) => "template_failed",
-            Self::Form { .. } | Self::Pod(_) => "bad_pod",
-            Self::ProxyUser(reason) => reason.word(),
-            Self::TooLarge(_) => "pod_too_large",
+            Self::Annotations(_) => words::BAD_ANNOTATION,
+            Self::Exhausted(_) => words::TOO_EXPENSIVE,
+            Self::Merge { .. } | Self::UserContainer(_) => words::MERGE_FAILED,
+            Self::Overlay(OverlayError::NotFound { .. }) => words::UNKNOWN_TEMPLATE,
+            Self::Overlay(_) => words::TEMPLATE_FAILED,
+            Self::Form { .. } | Self::Pod(_) => words::BAD_POD,
+            Self::ProxyUser(_) => words::PROXY_USER,
+            Self::TooLarge(_) => words::POD_TOO_LARGE,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Decision to inject a pod, or the reason to skip it.
 
-use reason::Reason;
+use reason::words::Word;
+use reason::{Reason, words};
 use serde_json::Value;
 
 use crate::istio::labels::{INJECT, REVISION};
@@ -44,17 +45,14 @@ pub fn why_not(settings: &Settings, rules: Rules, pod: &Value, namespace: &str) 
 pub fn decide(config: &InjectConfig, rules: Rules, pod: &Value, namespace: &str) -> Decision {
     let metadata = &pod["metadata"];
     if pod["spec"]["hostNetwork"] == true {
-        return Decision::Skip(
-            Reason::new(
-                "host_network",
-                "the pod uses the node's network, which must not be captured",
-            )
-            .with_hint("set spec.hostNetwork to false to inject the pod"),
-        );
+        return Decision::Skip(Reason::new(
+            words::HOST_NETWORK,
+            "the pod uses the node's network, which must not be captured",
+        ));
     }
     if pod["spec"]["os"]["name"] == "windows" {
         return Decision::Skip(Reason::new(
-            "windows",
+            words::WINDOWS,
             "the pod's containers run on Windows; the proxy and the capture need Linux",
         ));
     }
@@ -66,7 +64,7 @@ pub fn decide(config: &InjectConfig, rules: Rules, pod: &Value, namespace: &str)
     };
     if is_ignored(namespace) {
         return Decision::Skip(Reason::new(
-            "ignored_namespace",
+            words::IGNORED_NAMESPACE,
             format!("pods in namespace {namespace} are never injected"),
         ));
     }
@@ -75,16 +73,16 @@ pub fn decide(config: &InjectConfig, rules: Rules, pod: &Value, namespace: &str)
         Rules::Manual => &Policy::Enabled,
     };
     if let Policy::Unknown(policy) = policy {
-        return Decision::Skip(
-            Reason::new("unknown_policy", format!("the configuration's policy is {policy:?}"))
-                .with_hint("set policy to enabled or disabled"),
-        );
+        return Decision::Skip(Reason::new(
+            words::UNKNOWN_POLICY,
+            format!("the configuration's policy is {policy:?}"),
+        ));
     }
     match Switch::from_metadata(metadata) {
         Switch::On => Decision::Inject,
-        Switch::OffByLabel => Decision::Skip(opted_out("opted_out_by_label", "label")),
+        Switch::OffByLabel => Decision::Skip(opted_out(words::OPTED_OUT_BY_LABEL, "label")),
         Switch::OffByAnnotation => {
-            Decision::Skip(opted_out("opted_out_by_annotation", "annotation"))
+            Decision::Skip(opted_out(words::OPTED_OUT_BY_ANNOTATION, "annotation"))
         }
         Switch::Unset => match rules {
             Rules::Manual => Decision::Inject,
@@ -108,35 +106,30 @@ pub fn of_another_revision(settings: &Settings, pod: &Value) -> Option<Reason> {
     (!ours).then(|| {
         let message =
             format!("label {REVISION} of the pod is {asked:?}, and this is revision {own:?}");
-        Reason::new("other_revision", message).with_hint(
-            "the revision that the pod asks for injects it if its webhook selects the pod",
-        )
+        Reason::new(words::OTHER_REVISION, message)
     })
 }
 
 fn by_configuration(config: &InjectConfig, labels: &Value) -> Decision {
     if config.never_inject_selector.iter().any(|selector| selector.selects(labels)) {
-        return Decision::Skip(
-            Reason::new(
-                "never_inject_selector",
-                "the pod's labels match the configuration's neverInjectSelector",
-            )
-            .with_hint("label the pod sidecar.istio.io/inject=true to inject it anyway"),
-        );
+        return Decision::Skip(Reason::new(
+            words::NEVER_INJECT_SELECTOR,
+            "the pod's labels match the configuration's neverInjectSelector",
+        ));
     }
     if config.always_inject_selector.iter().any(|selector| selector.selects(labels)) {
         return Decision::Inject;
     }
     match config.policy {
         Policy::Enabled => Decision::Inject,
-        Policy::Disabled | Policy::Unknown(_) => Decision::Skip(
-            Reason::new("policy_disabled", "the configuration's policy is disabled")
-                .with_hint("label the pod sidecar.istio.io/inject=true to inject it"),
-        ),
+        Policy::Disabled | Policy::Unknown(_) => Decision::Skip(Reason::new(
+            words::POLICY_DISABLED,
+            "the configuration's policy is disabled",
+        )),
     }
 }
 
-fn opted_out(word: &'static str, place: &str) -> Reason {
+fn opted_out(word: &'static Word, place: &str) -> Reason {
     Reason::new(word, format!("{place} sidecar.istio.io/inject of the pod is \"false\""))
 }
 
@@ -149,7 +142,7 @@ pub fn unknown_switch(pod: &Value) -> Option<Reason> {
     let known = ["", "true", "false"].contains(&value);
     (!known).then(|| {
         let message = format!("{place} {INJECT} of the pod is {value:?}, which has no effect");
-        Reason::new("unknown_switch", message).with_hint("use \"true\" or \"false\"")
+        Reason::new(words::UNKNOWN_SWITCH, message)
     })
 }
 

@@ -1,6 +1,6 @@
 //! Objects of a document that injection skips because of their kind.
 
-use reason::Reason;
+use reason::{Reason, words};
 use serde_json::Value;
 
 use super::Manifest;
@@ -81,26 +81,29 @@ impl Manifest<'_> {
 fn surprise(object: View<'_>, api_version: &str, kind: &str) -> Option<Reason> {
     if !object.is_map() {
         let message = "it is a list or a scalar, not a Kubernetes object";
-        return Some(Reason::new("no_object", message));
+        return Some(Reason::new(words::NO_OBJECT, message));
     }
     if kind.is_empty() {
-        let reason = Reason::new("no_kind", "it has no kind, so it is not a Kubernetes object");
-        return Some(reason.with_hint("write its apiVersion and kind"));
+        let reason =
+            Reason::new(words::NO_KIND, "it has no kind, so it is not a Kubernetes object");
+        return Some(reason);
     }
     let meant = pod_template::meant(kind);
     if let Some((known, _)) = meant.as_ref().filter(|(known, _)| *known != kind) {
         let message = format!("the kind {kind} is unknown, so it is not injected");
-        return Some(Reason::new("kind_case", message).with_hint(format!("write kind: {known}")));
+        return Some(
+            Reason::new(words::KIND_CASE, message).with_hint(format!("write kind: {known}")),
+        );
     }
     if let Some((_, versions)) = meant.as_ref().filter(|_| api_version.is_empty()) {
         let message = "it has no apiVersion, so it is not injected";
         let hint = format!("write apiVersion: {}", versions.join(" or "));
-        return Some(Reason::new("no_api_version", message).with_hint(hint));
+        return Some(Reason::new(words::NO_API_VERSION, message).with_hint(hint));
     }
     let template = pod_template_in(object)?;
     let message =
         format!("{template} is a pod template, but the kind {kind} of {api_version} is unknown");
-    let reason = Reason::new("unknown_kind", message);
+    let reason = Reason::new(words::UNKNOWN_KIND, message);
     Some(match meant {
         Some((_, versions)) => {
             reason.with_hint(format!("use apiVersion: {}", versions.join(" or ")))

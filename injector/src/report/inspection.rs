@@ -99,7 +99,8 @@ impl Injector {
 /// than the pod, and a field of the pod or the output of a template may be a secret.
 fn denial(error: &InjectError) -> Reason {
     let message = format!("the pod would be denied: {}", error.without_values());
-    Reason::new(error.word(), message).with_hint("create it with --dry-run=server to see the error")
+    Reason::new(error.reason_word(), message)
+        .with_hint("create it with --dry-run=server to see the error")
 }
 
 /// Returns the pod without the annotation of its previous injection. The API server's selectors and

@@ -1,6 +1,6 @@
 //! Comparison of a running pod with a fresh injection.
 
-use reason::Reason;
+use reason::{Reason, words};
 use serde_json::Value;
 
 use super::inspection::{Answer, Injectors, WebhookAnswer};
@@ -65,12 +65,12 @@ fn not_injected(asked: Vec<WebhookAnswer<'_>>, has_sidecar: bool) -> SidecarStat
                     configuration.revision
                 );
                 sidecar_state =
-                    Some(SidecarState::Unknown(Reason::new("unknown_configuration", message)));
+                    Some(SidecarState::Unknown(Reason::new(words::UNKNOWN_CONFIGURATION, message)));
             }
         }
     }
     sidecar_state.unwrap_or_else(|| {
-        SidecarState::NotAsked(Reason::new("not_selected", "no webhook selects the pod"))
+        SidecarState::NotAsked(Reason::new(words::NOT_SELECTED, "no webhook selects the pod"))
     })
 }
 
@@ -79,9 +79,7 @@ fn missing(by: &WebhookAnswer<'_>) -> Reason {
         "no sidecar, though webhook configuration {} selects the pod",
         by.configuration.name
     );
-    Reason::new("no_sidecar", message).with_hint(
-        "the pod was created while the webhook was unavailable, or before its labels or the configuration changed; recreate it to get the sidecar",
-    )
+    Reason::new(words::NO_SIDECAR, message)
 }
 
 /// Returns the differences between the pod's injection and a fresh one.
@@ -97,14 +95,14 @@ fn differences(
             "injected by revision {:?}; a new pod would be injected by revision {revision:?}",
             earlier.revision()
         );
-        reasons.push(Reason::new("revision_changed", message));
+        reasons.push(Reason::new(words::REVISION_CHANGED, message));
     }
     let today = InjectionStatus::from_pod(&injection.pod).unwrap_or_default();
     let has = |earlier: &InjectionStatus, name: &str| earlier.names().any(|one| one == name);
     for name in earlier.names() {
         if !has(&today, name) {
             let message = format!("a new pod would not have container {name}");
-            reasons.push(Reason::new("containers_changed", message));
+            reasons.push(Reason::new(words::CONTAINERS_CHANGED, message));
             continue;
         }
         let (before, now) = (image(pod, name), image(&injection.pod, name));
@@ -113,12 +111,12 @@ fn differences(
         {
             let message =
                 format!("container {name} has image {before}; a new pod would have {now}");
-            reasons.push(Reason::new("image_changed", message));
+            reasons.push(Reason::new(words::IMAGE_CHANGED, message));
         }
     }
     for name in today.names().filter(|name| !has(earlier, name)) {
         let message = format!("a new pod would have container {name}");
-        reasons.push(Reason::new("containers_changed", message));
+        reasons.push(Reason::new(words::CONTAINERS_CHANGED, message));
     }
     reasons
 }

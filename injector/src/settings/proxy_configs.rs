@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use mesh::mesh_config::MeshConfig;
 use mesh::proxy_config::ProxyConfig;
-use reason::Reason;
+use reason::{Reason, words};
 use serde_json::{Map, Value};
 
 use super::annotations::key;
@@ -187,7 +187,7 @@ impl Layers<'_> {
         let Some(layer) = self.annotation else { return Vec::new() };
         let unknown = ProxyConfig::unknown_keys(layer).into_iter().map(|key| {
             let message = format!("annotation {}: {:?}: unknown key", key::PROXY_CONFIG, key.path);
-            let reason = Reason::new("unknown_proxy_config_key", message);
+            let reason = Reason::new(words::UNKNOWN_PROXY_CONFIG_KEY, message);
             match key.near {
                 Some(near) => reason.with_hint(format!("did you mean {near}?")),
                 None => reason,
@@ -199,7 +199,7 @@ impl Layers<'_> {
                 "annotation {}: {name} is zero, which leaves {below} in force",
                 key::PROXY_CONFIG
             );
-            Reason::new("zero_in_proxy_config", message)
+            Reason::new(words::ZERO_IN_PROXY_CONFIG, message)
         });
         unknown.chain(left).collect()
     }

@@ -14,6 +14,8 @@ pub mod cluster_state;
 pub mod config;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+#[cfg(test)]
+mod reference;
 pub mod reload;
 pub mod reports;
 pub mod run_error;

@@ -22,7 +22,7 @@ use injector::webhook::server::body_memory::BodyBudget;
 use injector::webhook::server::turns::Turns;
 use injector::webhook::telemetry::metrics::Metrics;
 use injector::webhook::telemetry::traces::Traces;
-use reason::Reason;
+use reason::{Reason, words};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -46,7 +46,7 @@ async fn path_environment_reaches_the_injection() {
     for (path, expected) in table {
         let (status, response) = ask(&router, path).await;
         assert_eq!(status, StatusCode::OK, "{path}");
-        assert_eq!(response["warnings"], json!([format!("{expected} (told)")]), "{path}");
+        assert_eq!(response["warnings"], json!([format!("{expected} (windows)")]), "{path}");
     }
 }
 
@@ -85,7 +85,8 @@ async fn failure_is_answered_and_counted() {
 async fn empty_patch_is_omitted_and_warnings_stay() {
     let router = webhook(changes_nothing, 1);
     let (_, response) = ask(&router, "/inject").await;
-    let expected = json!({"uid": "u", "allowed": true, "warnings": ["beware (beware)"]});
+    let expected =
+        json!({"uid": "u", "allowed": true, "warnings": ["beware (probe_port_unknown)"]});
     assert_eq!(response, expected);
 }
 
@@ -108,7 +109,10 @@ fn says_what_it_is_told(
     Target { namespace, path_env, .. }: Target<'_>,
 ) -> Result<InjectionOutcome, InjectError> {
     let told = format!("{namespace} {path_env:?}");
-    Ok(InjectionOutcome::Skipped { reason: Reason::new("told", told), warnings: Vec::new() })
+    Ok(InjectionOutcome::Skipped {
+        reason: Reason::new(words::WINDOWS, told),
+        warnings: Vec::new(),
+    })
 }
 
 fn panics_in_one_namespace(
@@ -116,7 +120,7 @@ fn panics_in_one_namespace(
     Target { namespace, .. }: Target<'_>,
 ) -> Result<InjectionOutcome, InjectError> {
     assert_ne!(namespace, "panic");
-    let reason = Reason::new("calm", "nothing happened");
+    let reason = Reason::new(words::IGNORED_NAMESPACE, "nothing happened");
     Ok(InjectionOutcome::Skipped { reason, warnings: Vec::new() })
 }
 
@@ -128,7 +132,7 @@ fn changes_nothing(_: &Settings, target: Target<'_>) -> Result<InjectionOutcome,
     Ok(InjectionOutcome::Injected(Box::new(Injection {
         pod: target.pod,
         change: Change::Kept,
-        warnings: vec![Reason::new("beware", "beware")],
+        warnings: vec![Reason::new(words::PROBE_PORT_UNKNOWN, "beware")],
     })))
 }
 

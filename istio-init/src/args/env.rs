@@ -46,6 +46,23 @@ impl Variable {
         }
     }
 
+    /// Meaning of the value.
+    pub fn help(self) -> &'static str {
+        match self {
+            Self::OwnerGroups => {
+                "Groups whose outbound traffic is captured: comma list, `*` for all"
+            }
+            Self::OwnerGroupsExclude => "Groups whose outbound traffic is not captured: comma list",
+            Self::LoopbackCidr => "The IPv4 range that is this pod's loopback",
+            Self::EnvoyUser => "User whose uid is the default of `--proxy-uid`",
+            Self::EnvoyPort => "No effect, as in Istio; use `--envoy-port`",
+            Self::DryRunFilePath => "No effect; a dry run prints to stdout",
+            Self::DisableRedirectionOnLocalLoopback => {
+                "No effect any more; to capture loopback, name its range in `--istio-service-cidr`"
+            }
+        }
+    }
+
     /// Value used if the variable is unset.
     pub fn default(self) -> &'static str {
         match self {

@@ -6,6 +6,8 @@
 pub mod command;
 pub mod env;
 pub mod flags;
+#[cfg(test)]
+mod reference;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -9,7 +9,7 @@ use injector::inject::{InjectError, Injection, InjectionOutcome, Target, inject}
 use injector::manifest::{self, LeftAlone, Manifest, PodTemplate, Surprise};
 use injector::overlay::error::{OverlayError, TemplateSource};
 use injector::settings::annotations::{AnnotationError, key};
-use reason::Reason;
+use reason::{Reason, words};
 use serde_json::Value;
 
 use super::injection_source::InjectionInputs;
@@ -198,8 +198,7 @@ fn comments_lost(title: &Title<'_>, lines: &[String]) -> String {
     let message = format!(
         "the comments of line {lines} are lost, because their container moves to another list"
     );
-    let reason = Reason::new("comments_lost", message)
-        .with_hint("write the container under spec.initContainers, or the comments above it");
+    let reason = Reason::new(words::COMMENTS_LOST, message);
     format!("warning: {title}: {reason}")
 }
 

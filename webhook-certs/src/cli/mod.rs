@@ -1,6 +1,8 @@
 //! Commands of `webhook-certs`.
 
 mod cluster_args;
+#[cfg(test)]
+mod reference;
 pub mod rotation_args;
 mod state_report;
 

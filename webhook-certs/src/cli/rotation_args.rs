@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Command, ValueEnum};
 use go_duration::DurationError;
 use jiff::SignedDuration;
 
@@ -132,6 +132,45 @@ pub enum SignerError {
     /// No signer is named.
     #[error("--cert-mode csr: --signer-name is missing")]
     NoName,
+}
+
+/// Adds the defaults of [`Parameters`] to the help texts, for the reference pages.
+pub fn with_defaults(command: Command) -> Command {
+    let Parameters {
+        authority_lifetime,
+        leaf_lifetime,
+        retire_delay,
+        propagation_delay,
+        foreign_ca: _,
+        tick,
+        call_timeout,
+        write_burst,
+        write_interval,
+        denied_interval,
+        trust_probe: _,
+        trust_probe_interval,
+    } = Parameters::default();
+    let unsigned =
+        |duration| format!("{:#}", SignedDuration::try_from(duration).unwrap_or_default());
+    let defaults = [
+        ("authority_lifetime", format!("{authority_lifetime:#}")),
+        ("leaf_lifetime", format!("{leaf_lifetime:#}")),
+        ("retire_delay", format!("{retire_delay:#}")),
+        ("propagation_delay", format!("{propagation_delay:#}")),
+        ("tick", unsigned(tick)),
+        ("call_timeout", unsigned(call_timeout)),
+        ("write_burst", write_burst.to_string()),
+        ("write_interval", format!("{write_interval:#}")),
+        ("denied_interval", format!("{denied_interval:#}")),
+        ("trust_probe_interval", unsigned(trust_probe_interval)),
+    ];
+    command.mut_args(|arg| match defaults.iter().find(|(flag, _)| arg.get_id() == flag) {
+        Some((_, default)) => {
+            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            arg.help(format!("{help} [default: {default}]"))
+        }
+        None => arg,
+    })
 }
 
 /// Parses a signer's name as Kubernetes does: a domain, a slash and a name.

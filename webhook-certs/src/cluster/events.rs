@@ -29,9 +29,8 @@ impl EventContent {
     /// `manager` is the other field manager that the API server names as a writer of its data.
     pub(super) fn secret_restored(name: &str, problem: &str, manager: Option<&str>) -> Self {
         let by = manager.map(|manager| format!(" (data in it was written by `{manager}`)"));
-        Self::warning(
-            "CASecretRestored",
-            "Restore",
+        Self::new(
+            SECRET_RESTORED,
             format!(
                 "{problem}{}; hint: to replace the CA, `kubectl annotate secret {name} \
                  {ROTATE}={ROTATE_NOW}`",
@@ -42,7 +41,7 @@ impl EventContent {
 
     /// The Secret is immutable and can only be deleted.
     pub(super) fn secret_immutable(secret: &Secret) -> Self {
-        Self::warning("CASecretImmutable", "Look", immutable_message(secret))
+        Self::new(SECRET_IMMUTABLE, immutable_message(secret))
     }
 
     /// This replica wrote the state `after` in place of `before`.
@@ -53,10 +52,10 @@ impl EventContent {
             return is_new.then(|| {
                 let (name, until) = (active.name(), active.not_after());
                 let note = format!("the CA {name} was made, valid until {until}");
-                Self::normal("CACreated", "Create", note)
+                Self::new(CA_CREATED, note)
             });
         };
-        Self::step(before, after).map(|note| Self::normal("CARotation", "Rotate", note))
+        Self::step(before, after).map(|note| Self::new(CA_ROTATION, note))
     }
 
     /// Describes the change of the CAs.
@@ -107,7 +106,7 @@ impl EventContent {
     pub(super) fn revocation(revocation: &Revocation) -> Self {
         let Revocation { authority, role, next_step, .. } = revocation;
         let note = format!("the CA {authority} ({role}) is revoked: {next_step}");
-        Self::normal("CARevocation", "Revoke", note)
+        Self::new(CA_REVOCATION, note)
     }
 
     /// Another writer keeps overwriting `caBundle`.
@@ -117,9 +116,8 @@ impl EventContent {
         } else {
             managers.join(", ")
         };
-        Self::warning(
-            "CABundleContended",
-            "Publish",
+        Self::new(
+            BUNDLE_CONTENDED,
             format!(
                 "caBundle in mutatingwebhookconfigurations/{configuration} was overwritten repeatedly within {CONTENTION:#} by {by}; it is restored at a limited rate; hint: remove caBundle from what that writer applies"
             ),
@@ -128,9 +126,8 @@ impl EventContent {
 
     /// Webhook entries trust a CA of another origin.
     pub(super) fn foreign(name: &str) -> Self {
-        Self::warning(
-            "ForeignCA",
-            "Publish",
+        Self::new(
+            FOREIGN_CA,
             format!(
                 "a caBundle holds the CA `{name}`, which neither the Secret nor a --signer-ca-file \
                  holds; --foreign-ca says how long it stays"
@@ -140,32 +137,87 @@ impl EventContent {
 
     /// This machine's clock differs from the API server's.
     pub(super) fn clock_skew(ahead: SignedDuration) -> Self {
-        Self::warning("ClockSkew", "Look", clock_skew::message(ahead))
+        Self::new(CLOCK_SKEW, clock_skew::message(ahead))
     }
 
     /// The API server does not call the webhook.
     pub(super) fn probe_failed(failure: &ProbeFailure) -> Self {
-        Self::warning("TrustProbeFailed", "Probe", failure.to_string())
+        Self::new(PROBE_FAILED, failure.to_string())
     }
 
     /// The API server calls the webhook again.
     pub(super) fn probe_succeeded() -> Self {
         let note = "the API server calls the webhook and trusts its certificate again";
-        Self::normal("TrustProbeSucceeded", "Probe", note.to_owned())
+        Self::new(PROBE_SUCCEEDED, note.to_owned())
     }
 
     /// The signer does not sign, or signs unusable certificates.
     pub(super) fn request_failed(error: &str) -> Self {
-        Self::warning("CertificateRequestFailed", "Request", error.to_owned())
+        Self::new(REQUEST_FAILED, error.to_owned())
     }
 
-    fn warning(reason: &'static str, action: &'static str, note: String) -> Self {
-        Self { is_warning: true, reason, action, note }
+    fn new(spec: &EventSpec, note: String) -> Self {
+        let &EventSpec { is_warning, reason, action, .. } = spec;
+        Self { is_warning, reason, action, note }
     }
+}
 
-    fn normal(reason: &'static str, action: &'static str, note: String) -> Self {
-        Self { is_warning: false, reason, action, note }
-    }
+/// Row of the table of Events.
+#[derive(Debug)]
+pub(super) struct EventSpec {
+    is_warning: bool,
+    reason: &'static str,
+    action: &'static str,
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the reference page"))]
+    when: &'static str,
+}
+
+macro_rules! events {
+    ($($constant:ident = $reason:literal, $is_warning:literal, $action:literal, $when:literal;)*) => {
+        $(
+            #[doc = $when]
+            const $constant: &EventSpec =
+                &EventSpec { is_warning: $is_warning, reason: $reason, action: $action, when: $when };
+        )*
+
+        /// The whole table.
+        #[cfg(test)]
+        const EVENTS: &[&EventSpec] = &[$($constant),*];
+    };
+}
+
+// Reason, whether it is a warning, action, and condition.
+events! {
+    SECRET_RESTORED = "CASecretRestored", true, "Restore",
+        "the Secret was missing or unusable and was written again";
+    SECRET_IMMUTABLE = "CASecretImmutable", true, "Look",
+        "the Secret is immutable, so it cannot be kept up to date";
+    CA_CREATED = "CACreated", false, "Create",
+        "the first CA was made";
+    CA_ROTATION = "CARotation", false, "Rotate",
+        "a rotation made a step, or a CA was renewed";
+    CA_REVOCATION = "CARevocation", false, "Revoke",
+        "a user revokes a CA";
+    BUNDLE_CONTENDED = "CABundleContended", true, "Publish",
+        "another writer overwrote `caBundle` repeatedly within 10 minutes";
+    FOREIGN_CA = "ForeignCA", true, "Publish",
+        "a `caBundle` has a CA of another origin";
+    CLOCK_SKEW = "ClockSkew", true, "Look",
+        "the clock of this machine differs from that of the API server";
+    PROBE_FAILED = "TrustProbeFailed", true, "Probe",
+        "the API server does not call the webhook (`--trust-probe`)";
+    PROBE_SUCCEEDED = "TrustProbeSucceeded", false, "Probe",
+        "the API server calls the webhook again";
+    REQUEST_FAILED = "CertificateRequestFailed", true, "Request",
+        "the signer does not sign, or signs an unusable certificate";
+}
+
+/// Returns the rows of the reference page: reason, type, and condition.
+#[cfg(test)]
+pub(crate) fn rows() -> impl Iterator<Item = [&'static str; 3]> {
+    EVENTS
+        .iter()
+        .map(|spec| [spec.reason, if spec.is_warning { "Warning" } else { "Normal" }, spec.when])
 }
 
 /// Period in which several overwrites are a contention.

@@ -9,7 +9,7 @@ pub mod csr;
 mod csr_reconciler;
 mod entries;
 mod event_recorder;
-mod events;
+pub(crate) mod events;
 mod forbidden;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;

@@ -1,7 +1,7 @@
 //! Warnings about labels and annotations of a pod that do not prevent its injection.
 
 use documents::{excerpt, suggest};
-use reason::Reason;
+use reason::{Reason, words};
 use serde_json::{Map, Value};
 
 use crate::inject::policy;
@@ -35,7 +35,7 @@ pub fn key_warnings(pod: &Value) -> Vec<Reason> {
         if odd.next().is_some() {
             let message = format!("more {} of the pod are unknown to the injector", place.list);
             let hint = format!("the first {MOST_KEYS} are listed");
-            warnings.push(Reason::new("unknown_key", message).with_hint(hint));
+            warnings.push(Reason::new(words::UNKNOWN_KEY, message).with_hint(hint));
         }
     }
     warnings
@@ -57,7 +57,7 @@ fn unknown_word(key: &str, value: &str, words: &[&str]) -> Option<Reason> {
         Some(near) => format!("did you mean {near}?"),
         None => format!("use {}", words.join(" or ")),
     };
-    Some(Reason::new("unknown_value", message).with_hint(hint))
+    Some(Reason::new(words::UNKNOWN_VALUE, message).with_hint(hint))
 }
 
 /// Warns about a request above its limit, both set by annotations of the pod. Kubernetes rejects
@@ -71,8 +71,7 @@ fn beyond_limit(annotations: Annotations<'_>, [request, limit]: &[&str; 2]) -> O
             "annotation {request} of the pod is {value:?}, above the limit, which annotation \
              {limit} sets to {most:?}; Kubernetes will reject the pod"
         );
-        Reason::new("request_above_limit", message)
-            .with_hint("lower the request or raise the limit")
+        Reason::new(words::REQUEST_ABOVE_LIMIT, message)
     })
 }
 
@@ -89,7 +88,8 @@ fn unknown_targets(targets: &str) -> Option<Reason> {
     (!scrape_settings::are_targets(targets)).then(|| {
         let (key, targets) = (key::SCRAPE_TARGETS, excerpt::shorten(targets));
         let message = format!("annotation {key} of the pod has the invalid value {targets:?}");
-        Reason::new("unknown_value", message).with_hint("use a list such as 8080:/metrics,9090")
+        Reason::new(words::UNKNOWN_VALUE, message)
+            .with_hint("use a list such as 8080:/metrics,9090")
     })
 }
 
@@ -97,7 +97,7 @@ fn dns_policy(policy: &Value) -> Option<Reason> {
     let policy = policy.as_str().filter(|policy| !["", "ClusterFirst"].contains(policy))?;
     let message =
         format!("dnsPolicy of the pod is {policy:?}: the proxy may not find the control plane");
-    Some(Reason::new("dns_policy", message).with_hint("the proxy looks up names of Services"))
+    Some(Reason::new(words::DNS_POLICY, message))
 }
 
 /// Labels or annotations of a pod.
@@ -135,13 +135,13 @@ impl KeyLocation {
         if there.known().any(|known| known == given) {
             let message = format!("{word} {given} of the pod has no effect as {article} {word}");
             let hint = format!("use the {other} of that name");
-            return Some(Reason::new("misplaced_key", message).with_hint(hint));
+            return Some(Reason::new(words::MISPLACED_KEY, message).with_hint(hint));
         }
         let meant = known.iter().copied().find(|known| same_name(given, known));
         let meant = meant.or_else(|| suggest::among(given, known))?;
         let message = format!("{word} {given} of the pod is unknown to the injector");
         let hint = format!("did you mean {meant}?");
-        Some(Reason::new("unknown_key", message).with_hint(hint))
+        Some(Reason::new(words::UNKNOWN_KEY, message).with_hint(hint))
     }
 }
 

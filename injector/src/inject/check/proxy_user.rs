@@ -1,7 +1,7 @@
 //! Application containers that run as the proxy's user or group. The capture treats their traffic
 //! as the proxy's own and skips it.
 
-use reason::Reason;
+use reason::{Reason, words};
 use serde_json::Value;
 
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY};
@@ -33,7 +33,7 @@ fn shared(pod: &Value, injected: &Value) -> Option<Reason> {
             .find(|(_, field)| id(pod, container, field) == Some(spared))?;
         Some(
             Reason::new(
-                "proxy_user",
+                words::PROXY_USER,
                 format!(
                     "container {name} runs as {what} {spared}, which is the proxy's, so its traffic is not captured"
                 ),

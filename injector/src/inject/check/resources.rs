@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use reason::Reason;
+use reason::{Reason, words};
 use serde_json::Value;
 
 use crate::inject::prepare::resources::pod_resources;
@@ -53,8 +53,10 @@ pub fn beyond_pod(pod: &Value) -> Vec<Reason> {
 }
 
 fn beyond(message: &str) -> Reason {
-    Reason::new("pod_resources", format!("{message} (spec.resources); Kubernetes will reject the pod"))
-        .with_hint("set the proxy's resources by annotation, or set outrigger.podResources to omit in the values")
+    Reason::new(
+        words::POD_RESOURCES,
+        format!("{message} (spec.resources); Kubernetes will reject the pod"),
+    )
 }
 
 const RESOURCES: &str = "resources";

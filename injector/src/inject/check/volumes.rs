@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use reason::Reason;
+use reason::{Reason, words};
 use serde_json::Value;
 
 use crate::kubernetes::pod::{annotation, find_proxy};
@@ -29,5 +29,5 @@ pub fn missing(pod: &Value) -> Option<Reason> {
         key::USER_VOLUME_MOUNT,
         key::USER_VOLUME
     );
-    Some(Reason::new("missing_volume", message).with_hint("add it to one of them"))
+    Some(Reason::new(words::MISSING_VOLUME, message))
 }

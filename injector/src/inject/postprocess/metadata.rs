@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use reason::Reason;
+use reason::{Reason, words};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -32,10 +32,7 @@ pub fn apply(
     }
     let network = network.filter(|_| label.is_none())?;
     let message = format!("network {network:?} is not a valid label value");
-    Some(
-        Reason::new("network_label", message)
-            .with_hint("the proxy still gets it; label topology.istio.io/network is omitted"),
-    )
+    Some(Reason::new(words::NETWORK_LABEL, message))
 }
 
 /// Returns the value of the status annotation: the names of everything that the overlays add.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use reason::Reason;
+use reason::{Reason, words};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -208,8 +208,7 @@ impl<'a> Handler<'a> {
             "a probe of container {container} uses port {port}, where the agent answers no probes \
              of the application"
         );
-        Reason::new("probe_of_the_agent", message)
-            .with_hint("annotate the pod sidecar.istio.io/rewriteAppHTTPProbers=false to keep it")
+        Reason::new(words::PROBE_OF_THE_AGENT, message)
     }
 
     fn resolve(&self, port: &Value) -> Result<u64, Reason> {
@@ -224,7 +223,7 @@ impl<'a> Handler<'a> {
             let message = format!(
                 "a probe of container {container} names port {port}, which the container does not have; the probe is not changed"
             );
-            Reason::new("probe_port_unknown", message)
+            Reason::new(words::PROBE_PORT_UNKNOWN, message)
         })
     }
 

@@ -3,7 +3,7 @@
 use documents::notice::LAST_COUNTS;
 use documents::yaml;
 use mesh::proxy_config::ProxyConfig;
-use reason::Reason;
+use reason::{Reason, words};
 use serde_json::Value;
 
 use crate::inject::policy::Rules;
@@ -35,7 +35,7 @@ pub(crate) fn proxy_config(
     let mut warnings = layers.warnings(&config, target.rules == Rules::Manual);
     warnings.extend(passed_over.flatten().map(|error| {
         let message = format!("annotation {}: {error}; {LAST_COUNTS}", key::PROXY_CONFIG);
-        Reason::new("repeated_in_proxy_config", message)
+        Reason::new(words::REPEATED_IN_PROXY_CONFIG, message)
     }));
     warnings.extend(annotation.iter().flat_map(|layer| no_text(layer, &config)));
     (config, warnings)
@@ -53,8 +53,7 @@ fn no_text(layer: &Value, config: &ProxyConfig) -> Vec<Reason> {
             "annotation {}: proxyMetadata.{name} is {kind} to YAML; the text {text:?} is used",
             key::PROXY_CONFIG
         );
-        Reason::new("no_text_in_proxy_metadata", message)
-            .with_hint("quote it to keep it as written")
+        Reason::new(words::NO_TEXT_IN_PROXY_METADATA, message)
     })
     .collect()
 }

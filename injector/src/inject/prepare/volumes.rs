@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use reason::Reason;
+use reason::{Reason, words};
 use serde_json::{Map, Value};
 
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS};
@@ -43,10 +43,7 @@ pub fn settle(overlay: &mut Value, pod: &Value) -> Vec<Reason> {
         same.retain(|field, _| field == "name");
         let name = own["name"].as_str().unwrap_or_default();
         let message = format!("volume {name} of the pod has the name of an injected one");
-        Some(
-            Reason::new("own_volume", message)
-                .with_hint("the proxy gets the pod's volume; rename it unless that is intended"),
-        )
+        Some(Reason::new(words::OWN_VOLUME, message))
     })
     .collect()
 }

@@ -1,7 +1,7 @@
 //! Conflict resolution between user-supplied fields and an injected container. Kubernetes rejects a
 //! container with both.
 
-use reason::Reason;
+use reason::{Reason, words};
 use serde_json::{Value, json};
 
 use crate::kubernetes::quantity;
@@ -28,7 +28,7 @@ fn root(own: &Value, container: &Value) -> Option<Reason> {
     let message = format!(
         "container {name} has the user-supplied runAsUser 0 and the injected runAsNonRoot; the kubelet will not start it"
     );
-    refused.then(|| Reason::new("own_user", message).with_hint("set runAsNonRoot: false too"))
+    refused.then(|| Reason::new(words::OWN_USER, message))
 }
 
 /// Removes the template's `allowPrivilegeEscalation: false` if the user makes the container
@@ -69,7 +69,7 @@ fn bounds(own: &mut Value, container: &Value) -> Vec<Reason> {
                     "the user-supplied {resource} {kind} of container {name} ({amount}) conflicts with the injected {other} ({present}); the {other} is omitted"
                 );
                 let hint = format!("set a {resource} {other} too");
-                told.push(Reason::new("own_resources", message).with_hint(hint));
+                told.push(Reason::new(words::OWN_RESOURCES, message).with_hint(hint));
             }
         }
     }
@@ -98,7 +98,7 @@ fn port_names(own: &mut Value, container: &Value) -> Vec<Reason> {
         let message = format!(
             "port {port} of container {name} is user-supplied; the injected port of that name ({number}) loses the name"
         );
-        Reason::new("own_port", message).with_hint("rename it unless that is intended")
+        Reason::new(words::OWN_PORT, message)
     });
     told.collect()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use reason::Reason;
+use reason::{Reason, words};
 use serde_json::Value;
 
 use crate::inject::error::UserContainerError;
@@ -96,9 +96,7 @@ pub fn reapply(
 
 fn kept_fields() -> Reason {
     let message = "istio-proxy keeps the fields of the previous injection, in which it held the application, as with Istio";
-    Reason::new("kept_proxy", message).with_hint(
-        "remove istio-proxy and annotation sidecar.istio.io/status from the pod to get a new proxy",
-    )
+    Reason::new(words::KEPT_PROXY, message)
 }
 
 /// True if the overlays left a long user-supplied environment unchanged and only added variables of

@@ -3,6 +3,7 @@
 use axum::http::header::{ALLOW, CONNECTION};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use reason::words;
 
 use super::review::ReviewError;
 use crate::istio::webhook_path::PathError;
@@ -54,21 +55,22 @@ impl CallRefusal {
 
     /// Returns the reason in logs and labels.
     pub(super) fn word(&self) -> &'static str {
-        match self {
-            Self::Method => "bad_method",
-            Self::Path(_) => "bad_path",
-            Self::Empty => "no_body",
-            Self::ContentType => "bad_content_type",
-            Self::TooLarge { .. } => "body_too_large",
-            Self::TooManyValues => "too_many_values",
-            Self::Body => "body_broken",
-            Self::Slow => "body_too_slow",
-            Self::Busy => "busy",
-            Self::Late => "too_late",
-            Self::Unconfigured => "no_configuration",
-            Self::Review(_) => "bad_review",
-            Self::Answer(_) => "internal",
-        }
+        let word = match self {
+            Self::Method => words::BAD_METHOD,
+            Self::Path(_) => words::BAD_PATH,
+            Self::Empty => words::NO_BODY,
+            Self::ContentType => words::BAD_CONTENT_TYPE,
+            Self::TooLarge { .. } => words::BODY_TOO_LARGE,
+            Self::TooManyValues => words::TOO_MANY_VALUES,
+            Self::Body => words::BODY_BROKEN,
+            Self::Slow => words::BODY_TOO_SLOW,
+            Self::Busy => words::BUSY,
+            Self::Late => words::TOO_LATE,
+            Self::Unconfigured => words::NO_CONFIGURATION,
+            Self::Review(_) => words::BAD_REVIEW,
+            Self::Answer(_) => words::INTERNAL,
+        };
+        word.as_str()
     }
 }
 

@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn responses_parse_as_admission_reviews() {
-        let reason = Reason::new("host_network", "the pod uses\nthe host's network");
+        let reason = Reason::new(reason::words::WINDOWS, "the pod runs\non Windows");
         let skip = Response::allow("u".to_owned()).with_warnings(&[reason]);
         let deny = Response::deny("u".to_owned(), 400, "no".to_owned());
         let respond = |draft: Draft| {

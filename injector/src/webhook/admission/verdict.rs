@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use documents::excerpt;
-use reason::Reason;
+use reason::words::Word;
+use reason::{Reason, words};
 use serde_json::Value;
 
 use super::review::{Request, Response, Review};
@@ -55,7 +56,7 @@ impl Admission {
             return Verdict::denied(
                 ReviewedPod::default(),
                 String::new(),
-                "no_request",
+                words::NO_REQUEST,
                 400,
                 message,
             );
@@ -67,7 +68,7 @@ impl Admission {
         }
         if !request.object.is_object() {
             let message = "request.object is not a pod".to_owned();
-            return Verdict::denied(subject, uid, "bad_pod", 400, message);
+            return Verdict::denied(subject, uid, words::BAD_POD, 400, message);
         }
         let target = Target {
             pod: request.object,
@@ -98,14 +99,22 @@ impl Admission {
                     Err(error) if error.is_io() => {
                         let message =
                             format!("pod: {error}; API servers accept no pod of that size");
-                        Verdict::denied(subject, uid, "pod_too_large", 400, message)
+                        Verdict::denied(subject, uid, words::POD_TOO_LARGE, 400, message)
                     }
-                    Err(error) => Verdict::denied(subject, uid, "internal", 500, error.to_string()),
+                    Err(error) => {
+                        Verdict::denied(subject, uid, words::INTERNAL, 500, error.to_string())
+                    }
                 }
             }
             Err(error) => Verdict {
                 problem: Some(error.without_values()),
-                ..Verdict::denied(subject, uid, error.word(), code(&error), error.to_string())
+                ..Verdict::denied(
+                    subject,
+                    uid,
+                    error.reason_word(),
+                    code(&error),
+                    error.to_string(),
+                )
             },
         }
     }
@@ -144,14 +153,14 @@ impl Verdict {
     fn denied(
         subject: ReviewedPod,
         uid: String,
-        reason: &'static str,
+        reason: &'static Word,
         code: u16,
         message: String,
     ) -> Self {
         Self {
             subject,
             result: CallResult::Denied,
-            reason,
+            reason: reason.as_str(),
             problem: Some(message.clone()),
             response: Response::deny(uid, code, message),
             bytes: 0,
@@ -224,11 +233,11 @@ fn not_a_new_pod(request: &Request) -> Option<Reason> {
     let is_pod = kind.group.is_empty() && matches!(kind.kind.as_str(), "" | "Pod");
     if !is_pod || !request.sub_resource.is_empty() {
         let message = "the request is not about a pod";
-        return Some(Reason::new("not_a_pod", message).with_hint(RULES_HINT));
+        return Some(Reason::new(words::NOT_A_POD, message));
     }
     if !matches!(request.operation.as_str(), "" | "CREATE") {
         let message = "only a pod that is being created can be injected";
-        return Some(Reason::new("not_a_create", message).with_hint(RULES_HINT));
+        return Some(Reason::new(words::NOT_A_CREATE, message));
     }
     None
 }
@@ -236,8 +245,7 @@ fn not_a_new_pod(request: &Request) -> Option<Reason> {
 /// Returns the warning about a pod whose namespace's allowed users could not be read.
 fn namespace_unknown() -> Reason {
     let message = "the namespace's user range on OpenShift is unknown, so the proxy's user and group are 1337";
-    let hint = "the injector may need the right to get, list and watch namespaces";
-    Reason::new("namespace_unknown", message).with_hint(hint)
+    Reason::new(words::NAMESPACE_UNKNOWN, message)
 }
 
 /// Returns 400 for an error that the pod's author can fix, and 500 for an error in the
@@ -258,6 +266,3 @@ fn code(error: &InjectError) -> u16 {
         InjectError::Overlay(_) | InjectError::Merge { .. } => 500,
     }
 }
-
-const RULES_HINT: &str =
-    "the rules of the MutatingWebhookConfiguration should match only CREATE of pods";

@@ -37,7 +37,7 @@ struct Tried {
 
 /// State of a workload, the subject of an Event.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum State {
+pub(in crate::webhook) enum State {
     Missing,
     Stale,
 }
@@ -146,8 +146,24 @@ impl State {
         if affected.is_without_sidecar() { Self::Missing } else { Self::Stale }
     }
 
+    /// Returns every state, with the condition under which its Event is written.
+    #[cfg(test)]
+    pub(in crate::webhook) fn all() -> [(Self, &'static str); 2] {
+        [Self::Missing, Self::Stale].map(|state| {
+            let when = match state {
+                Self::Missing => {
+                    "pods of the workload run without the sidecar that a new pod would get"
+                }
+                Self::Stale => {
+                    "all pods of the workload have a sidecar, and at least one differs from that of a new pod"
+                }
+            };
+            (state, when)
+        })
+    }
+
     /// Returns the Event's reason, its type, and the last part of its name.
-    fn words(self) -> (&'static str, &'static str, &'static str) {
+    pub(in crate::webhook) fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Missing => ("SidecarMissing", "Warning", "sidecar-missing"),
             Self::Stale => ("SidecarStale", "Normal", "sidecar-stale"),
@@ -250,11 +266,14 @@ const COMPONENT: &str = "sidecar-injector";
 
 #[cfg(test)]
 mod tests {
+    use reason::words;
+
     use super::*;
     use crate::report::tally::Counts;
 
     fn affected(without_sidecar: u64, stale: u64) -> Affected {
-        let reasons = vec![Reason::new("word", "why"), Reason::new("word", "also why")];
+        let reasons =
+            vec![Reason::new(words::NO_SIDECAR, "why"), Reason::new(words::NO_SIDECAR, "also why")];
         Affected { counts: Counts { without_sidecar, stale }, reasons }
     }
 

@@ -4,10 +4,10 @@
 //! The reports run on a thread of their own with a client of their own, and no other task waits for
 //! them. Their errors are logged and counted, and do not affect injection. No pod is kept.
 
-mod events;
-mod metrics;
+pub(super) mod events;
+pub(super) mod metrics;
 mod round;
-mod state;
+pub(super) mod state;
 
 use std::io;
 use std::panic::AssertUnwindSafe;

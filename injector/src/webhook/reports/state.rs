@@ -10,7 +10,7 @@ use crate::report::tally::{Counts, Tally};
 
 /// Latest result, and counters of Events.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SharedReport(Arc<Shared>);
+pub(in crate::webhook) struct SharedReport(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -49,7 +49,7 @@ impl Default for ReportState {
 
 impl SharedReport {
     /// Records a complete round. Returns true if the state was not current before.
-    pub(super) fn completed(&self, tally: &Tally, now: Timestamp) -> bool {
+    pub(in crate::webhook) fn completed(&self, tally: &Tally, now: Timestamp) -> bool {
         let told = ReportState {
             state: ReportState::CURRENT,
             namespaces: tally.namespaces(NAMESPACES),

@@ -8,12 +8,13 @@ use std::fmt;
 use jiff::Timestamp;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
-use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use tokio::sync::watch;
 use webhook_certs::secret::Phase;
 use webhook_certs::status::{Patches, Status};
+
+use super::metric_table::{self as table, MetricSpec};
 
 /// Latest status of the certificate's reconciler, as metrics.
 #[derive(Debug)]
@@ -25,74 +26,33 @@ impl Collector for CertificateMetrics {
         let mut page = Page(encoder);
         page.phase(status.phase)?;
         page.gauge(
-            "sidecar_injector_ca_generation",
-            "Generation of the CA's Secret; 0 until it was read",
+            table::CA_GENERATION,
             status.generation.map_or(0, |generation| i64::try_from(generation).unwrap_or(i64::MAX)),
         )?;
         page.gauge(
-            "sidecar_injector_ca_not_after_timestamp_seconds",
-            "Expiry time of the active CA; 0 until it was read",
+            table::CA_NOT_AFTER_TIMESTAMP_SECONDS,
             status.authority_not_after.map_or(0, Timestamp::as_second),
         )?;
-        page.gauge(
-            "sidecar_injector_webhook_entries",
-            "Webhook entries whose caBundle is maintained",
-            i64::try_from(status.entries).unwrap_or(i64::MAX),
-        )?;
-        page.gauge(
-            "sidecar_injector_webhook_trusted",
-            "1 if every such entry trusts the serving certificate",
-            i64::from(status.trusted),
-        )?;
-        page.gauge(
-            "sidecar_injector_webhook_foreign_cas",
-            "CAs in those entries that are not in the CA's Secret",
-            i64::try_from(status.foreign).unwrap_or(i64::MAX),
-        )?;
+        page.gauge(table::WEBHOOK_ENTRIES, i64::try_from(status.entries).unwrap_or(i64::MAX))?;
+        page.gauge(table::WEBHOOK_TRUSTED, i64::from(status.trusted))?;
+        page.gauge(table::WEBHOOK_FOREIGN_CAS, i64::try_from(status.foreign).unwrap_or(i64::MAX))?;
         page.denied(&status.denied)?;
-        page.gauge(
-            "sidecar_injector_clock_skew_seconds",
-            "Minimum lead of this machine's clock over the API server's; negative if behind",
-            status.clock_ahead.unwrap_or_default().as_secs(),
-        )?;
+        page.gauge(table::CLOCK_SKEW_SECONDS, status.clock_ahead.unwrap_or_default().as_secs())?;
         page.overwrites(&status)?;
         page.probe(&status)?;
-        page.counter(
-            "sidecar_injector_ca_secret_writes",
-            "Writes of this process to the CA's Secret",
-            status.secret_writes,
-        )?;
-        page.counter(
-            "sidecar_injector_certificate_upkeep_errors",
-            "Failed certificate reconciliations; the log has the causes",
-            status.errors,
-        )?;
-        page.gauge(
-            "sidecar_injector_certificate_upkeep_failing",
-            "1 if the latest certificate reconciliation failed",
-            i64::from(status.last_error.is_some()),
-        )?;
-        page.patches(
-            "webhook_patch_attempts",
-            "Writes of caBundle, by webhook configuration",
-            &status,
-            |patches, labels| (patches.attempts, labels),
-        )?;
-        page.patches(
-            "webhook_patch_retries",
-            "Writes of caBundle retried after a conflict",
-            &status,
-            |patches, labels| (patches.retries, labels),
-        )?;
-        page.patches(
-            "webhook_patch_failures",
-            "Writes of caBundle that were rejected or got no answer",
-            &status,
-            |patches, mut labels| {
-                labels.push(("reason", "webhook_update_failure"));
-                (patches.failures, labels)
-            },
-        )
+        page.counter(table::CA_SECRET_WRITES, status.secret_writes)?;
+        page.counter(table::CERTIFICATE_UPKEEP_ERRORS, status.errors)?;
+        page.gauge(table::CERTIFICATE_UPKEEP_FAILING, i64::from(status.last_error.is_some()))?;
+        page.patches(table::WEBHOOK_PATCH_ATTEMPTS, &status, |patches, labels| {
+            (patches.attempts, labels)
+        })?;
+        page.patches(table::WEBHOOK_PATCH_RETRIES, &status, |patches, labels| {
+            (patches.retries, labels)
+        })?;
+        page.patches(table::WEBHOOK_PATCH_FAILURES, &status, |patches, mut labels| {
+            labels.push(("reason", "webhook_update_failure"));
+            (patches.failures, labels)
+        })
     }
 }
 
@@ -102,21 +62,19 @@ type Labels<'a> = Vec<(&'static str, &'a str)>;
 struct Page<'a>(DescriptorEncoder<'a>);
 
 impl Page<'_> {
-    fn gauge(&mut self, name: &str, help: &str, value: i64) -> fmt::Result {
-        let metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    fn gauge(&mut self, spec: &MetricSpec, value: i64) -> fmt::Result {
+        let metric = spec.describe(&mut self.0)?;
         ConstGauge::new(value).encode(metric)
     }
 
-    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        let metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+    fn counter(&mut self, spec: &MetricSpec, value: u64) -> fmt::Result {
+        let metric = spec.describe(&mut self.0)?;
         ConstCounter::new(value).encode(metric)
     }
 
     /// Writes 1 for the current phase and 0 for the others, so that each phase is a series.
     fn phase(&mut self, now: Option<&str>) -> fmt::Result {
-        let help = "Phase of the CA's rotation: 1 for the current phase";
-        let name = "sidecar_injector_ca_phase";
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        let mut metric = table::CA_PHASE.describe(&mut self.0)?;
         for phase in Phase::WORDS {
             let value = ConstGauge::new(i64::from(now == Some(phase)));
             value.encode(metric.encode_family(&[("phase", phase)])?)?;
@@ -126,10 +84,7 @@ impl Page<'_> {
 
     /// Writes one series for each write that the account may not make; none if all are allowed.
     fn denied(&mut self, denied: &[String]) -> fmt::Result {
-        let help =
-            "Writes of the certificate reconciliation for which the account lacks permission";
-        let name = "sidecar_injector_rbac_denied";
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        let mut metric = table::RBAC_DENIED.describe(&mut self.0)?;
         for call in denied {
             let (verb, resource) = call.split_once(' ').unwrap_or((call, ""));
             let labels = [("verb", verb), ("resource", resource)];
@@ -139,9 +94,7 @@ impl Page<'_> {
     }
 
     fn overwrites(&mut self, status: &Status) -> fmt::Result {
-        let name = "sidecar_injector_ca_bundle_overwrites";
-        let help = "Invalid caBundle values written by others, by field manager";
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        let mut metric = table::CA_BUNDLE_OVERWRITES.describe(&mut self.0)?;
         for (manager, &count) in &status.overwrites {
             let labels = [("manager", manager.as_str())];
             ConstCounter::new(count).encode(metric.encode_family(&labels)?)?;
@@ -154,14 +107,8 @@ impl Page<'_> {
         let Some(probe) = &status.probe else {
             return Ok(());
         };
-        self.gauge(
-            "sidecar_injector_trust_probe_success",
-            "1 if the API server was recently seen to call the webhook",
-            i64::from(probe.cause.is_none()),
-        )?;
-        let name = "sidecar_injector_trust_probe_failure";
-        let help = "Cause of the latest failed trust probe: 1 for that cause";
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        self.gauge(table::TRUST_PROBE_SUCCESS, i64::from(probe.cause.is_none()))?;
+        let mut metric = table::TRUST_PROBE_FAILURE.describe(&mut self.0)?;
         if let Some(cause) = probe.cause {
             ConstGauge::new(1_i64).encode(metric.encode_family(&[("cause", cause)])?)?;
         }
@@ -170,12 +117,11 @@ impl Page<'_> {
 
     fn patches<'a>(
         &mut self,
-        name: &str,
-        help: &str,
+        spec: &MetricSpec,
         status: &'a Status,
         pick: impl Fn(&Patches, Labels<'a>) -> (u64, Labels<'a>),
     ) -> fmt::Result {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        let mut metric = spec.describe(&mut self.0)?;
         for (configuration, patches) in &status.patches {
             let (count, labels) = pick(patches, vec![("name", configuration.as_str())]);
             ConstCounter::new(count).encode(metric.encode_family(&labels)?)?;

@@ -14,11 +14,13 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry};
+use reason::words;
 use tokio::sync::watch;
 use webhook_certs::serving::handshake_failure::HandshakeFailure;
 use webhook_certs::status::Status;
 
 use super::certificate_metrics::CertificateMetrics;
+use super::metric_table::{self as table, MetricSpec};
 use super::watch_state::WatchState;
 
 /// All metrics of the process.
@@ -50,56 +52,26 @@ impl Metrics {
     pub fn new() -> Self {
         let mut page = MetricsPage::default();
         let version = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
-        page.0.register("sidecar_injector_build", "Version of the program", version);
+        page.0.register(table::BUILD.name, table::BUILD.help, version);
         let metrics = Self {
-            requests: page.add("sidecar_injection_requests", "Calls of the webhook"),
-            success: page.add("sidecar_injection_success",
-                "Calls answered with a review, including skipped and denied pods",
-            ),
-            failure: page.add("sidecar_injection_failure", "Calls that failed or were denied"),
-            skip: page.add("sidecar_injection_skip", "Calls that left the pod unchanged"),
-            time: page.add_metric("sidecar_injection_time_seconds",
-                "Time from the head of a call to its answer",
-                Histogram::new(SECONDS),
-            ),
-            results: page.add("sidecar_injection",
-                "Calls by result (injected, skipped, denied, failed) and reason",
-            ),
-            panics: page.add("sidecar_injector_panics", "Calls that ended in a panic"),
-            connections: page.add("sidecar_injector_connections",
-                "Open connections to the webhook, including those in their handshake",
-            ),
-            handshake_failures: page.add("sidecar_injector_handshake_failures",
-                "TLS handshakes that failed, by cause; docs/install.md has them",
-            ),
-            expired_connections: page.add("sidecar_injector_expired_connections",
-                "Connections closed for slowness, by cause (idle, head, review, reply)",
-            ),
-            displaced_connections: page.add("sidecar_injector_displaced_connections",
-                "Connections waiting for their client that were closed for new ones because all slots were taken",
-            ),
-            certificate_not_after: page.add("sidecar_injector_certificate_not_after_timestamp_seconds",
-                "Expiry time of the serving certificate; 0 while there is none",
-            ),
-            generation: page.add("sidecar_injector_configuration_generation",
-                "Configurations applied; 0 while there is none",
-            ),
-            refused: page.add("sidecar_injector_configuration_refused",
-                "Configurations rejected; the last valid one stays",
-            ),
-            refused_at: page.add("sidecar_injector_configuration_refused_timestamp_seconds",
-                "Time of the last rejected configuration; 0 if there was none",
-            ),
-            notices: page.add("sidecar_injector_configuration_notices",
-                "Warnings about the configuration in use, such as unknown keys; the log names them",
-            ),
-            watches: page.add("sidecar_injector_watch",
-                "Watches of the cluster by resource and state (pending, current, absent, forbidden, \
-             failing): 1 for the current state",
-            ),
-            refused_proxy_configs: page.add("sidecar_injector_proxy_configs_refused",
-                "Invalid ProxyConfig resources, which are ignored; the log names them",
-            ),
+            requests: page.add(table::INJECTION_REQUESTS),
+            success: page.add(table::INJECTION_SUCCESS),
+            failure: page.add(table::INJECTION_FAILURE),
+            skip: page.add(table::INJECTION_SKIP),
+            time: page.add_metric(table::INJECTION_TIME_SECONDS, Histogram::new(SECONDS)),
+            results: page.add(table::INJECTIONS),
+            panics: page.add(table::PANICS),
+            connections: page.add(table::CONNECTIONS),
+            handshake_failures: page.add(table::HANDSHAKE_FAILURES),
+            expired_connections: page.add(table::EXPIRED_CONNECTIONS),
+            displaced_connections: page.add(table::DISPLACED_CONNECTIONS),
+            certificate_not_after: page.add(table::CERTIFICATE_NOT_AFTER_TIMESTAMP_SECONDS),
+            generation: page.add(table::CONFIGURATION_GENERATION),
+            refused: page.add(table::CONFIGURATION_REFUSED),
+            refused_at: page.add(table::CONFIGURATION_REFUSED_TIMESTAMP_SECONDS),
+            notices: page.add(table::CONFIGURATION_NOTICES),
+            watches: page.add(table::WATCH),
+            refused_proxy_configs: page.add(table::PROXY_CONFIGS_REFUSED),
             registry: page.0,
         };
         // `rate()` needs the value before the first event.
@@ -120,21 +92,15 @@ impl Metrics {
 
     /// Adds the counter of lost log lines.
     pub(in crate::webhook) fn follow_log(&mut self, lost: Counter) {
-        self.registry.register(
-            "sidecar_injector_log_lines_lost",
-            "Log lines dropped because stderr failed or was blocked",
-            lost,
-        );
+        let spec = table::LOG_LINES_LOST;
+        self.registry.register(spec.name, spec.help, lost);
     }
 
     /// Adds the counter of spans that did not reach a collector. Only a build with tracing has it.
-    #[cfg(feature = "opentelemetry")]
+    #[cfg(any(test, feature = "opentelemetry"))]
     pub(in crate::webhook) fn follow_traces(&mut self, lost: Counter) {
-        self.registry.register(
-            "sidecar_injector_trace_spans_lost",
-            "Spans dropped because the collector rejected them or was too slow",
-            lost,
-        );
+        let spec = table::TRACE_SPANS_LOST;
+        self.registry.register(spec.name, spec.help, lost);
     }
 
     /// Adds a collector, read at each scrape.
@@ -176,7 +142,7 @@ impl Metrics {
     pub(in crate::webhook) fn panicked(&self) {
         self.panics.inc();
         self.failure.inc();
-        let labels = Labels { result: CallResult::Failed.word(), reason: "panic" };
+        let labels = Labels { result: CallResult::Failed.word(), reason: words::PANIC.as_str() };
         self.results.get_or_create(&labels).inc();
     }
 
@@ -242,12 +208,12 @@ impl Metrics {
 struct MetricsPage(Registry);
 
 impl MetricsPage {
-    fn add<M: Metric + Clone + Default>(&mut self, name: &str, help: &str) -> M {
-        self.add_metric(name, help, M::default())
+    fn add<M: Metric + Clone + Default>(&mut self, spec: &MetricSpec) -> M {
+        self.add_metric(spec, M::default())
     }
 
-    fn add_metric<M: Metric + Clone>(&mut self, name: &str, help: &str, metric: M) -> M {
-        self.0.register(name, help, metric.clone());
+    fn add_metric<M: Metric + Clone>(&mut self, spec: &MetricSpec, metric: M) -> M {
+        self.0.register(spec.name, spec.help, metric.clone());
         metric
     }
 }

@@ -20,6 +20,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{BatchConfigBuilder, SdkTracer, SdkTracerProvider, Span};
 use prometheus_client::metrics::counter::Counter;
+use reason::words;
 use tokio::runtime::Handle;
 
 use self::export::{Client, ClientError, CountedExporter};
@@ -144,7 +145,8 @@ impl CallSpan {
 impl Drop for CallSpan {
     fn drop(&mut self) {
         let Some(span) = &mut self.0 else { return };
-        let reason = if std::thread::panicking() { "panic" } else { "abandoned" };
+        let word = if std::thread::panicking() { words::PANIC } else { words::ABANDONED };
+        let reason = word.as_str();
         span.set_status(Status::error(reason));
         outcome(span, CallResult::Failed.word(), reason);
     }

@@ -1,0 +1,53 @@
+//! Pages of `docs/` that are written from tables of the code, and the check that they are current.
+//!
+//! Tests alone use this crate, so no program carries its pages.
+
+mod flags;
+mod page;
+
+pub use page::{Page, code};
+
+use std::fs;
+use std::path::Path;
+
+/// Compares a page below `docs/` with its generated text, and panics if they differ. With the
+/// environment variable `OUTRIGGER_REFERENCE=write`, as in `make reference`, writes the page instead.
+///
+/// # Panics
+///
+/// Panics if the page is not current, or cannot be written.
+pub fn check(page: &str, expected: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page);
+    let current = fs::read_to_string(&path).unwrap_or_default();
+    if current == expected {
+        return;
+    }
+    if std::env::var_os("OUTRIGGER_REFERENCE").is_some_and(|value| value == "write") {
+        fs::write(&path, expected)
+            .unwrap_or_else(|error| panic!("docs/{page} cannot be written: {error}"));
+        return;
+    }
+    panic!("docs/{page} is not current: {}\nhint: make reference", difference(&current, expected));
+}
+
+/// Returns the first line that differs.
+fn difference(current: &str, expected: &str) -> String {
+    let mut lines = current.lines().zip(expected.lines()).enumerate();
+    match lines.find(|(_, (current, expected))| current != expected) {
+        Some((index, (current, expected))) => {
+            format!("line {}\n- {current}\n+ {expected}", index + 1)
+        }
+        None => "the numbers of lines differ".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::difference;
+
+    #[test]
+    fn first_changed_line_is_named() {
+        assert_eq!(difference("a\nb\nc", "a\nx\ny"), "line 2\n- b\n+ x");
+        assert_eq!(difference("a", "a\nb"), "the numbers of lines differ");
+    }
+}
