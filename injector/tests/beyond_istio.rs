@@ -275,7 +275,7 @@ fn merge_directive_in_an_annotation_is_rejected() {
         let annotations = json!({format!("sidecar.istio.io/{key}"): value});
         let error = outcome(&json!({}), &pod(&annotations, &json!({})), "").unwrap_err();
         assert_eq!(error.word(), "bad_annotation");
-        assert!(error.to_string().contains(&format!("has {directive}, which")), "{error}");
+        assert!(error.to_string().contains(&format!("the merge directive {directive}")), "{error}");
     }
 }
 
@@ -365,7 +365,7 @@ fn proxy_metadata_converted_by_yaml_gets_a_warning() {
             let env = container(&injection.pod, "istio-proxy")["env"].as_array().unwrap();
             assert!(env.contains(&json!({"name": "A", "value": text})), "{env:?}");
             assert!(told[0].contains("proxyMetadata.A is "), "{told:?}");
-            assert!(told[0].contains(&format!("the text {text:?} counts")), "{told:?}");
+            assert!(told[0].contains(&format!("the text {text:?} is used")), "{told:?}");
         }
     }
 }
@@ -391,7 +391,7 @@ fn undefined_template_names_who_requested_it() {
         let documents = Documents { inject_config: document, ..Documents::default() };
         let settings = Settings::parse(&documents, Process::default()).unwrap();
         let told =
-            settings.notices.iter().filter(|notice| notice.problem.contains("is no template"));
+            settings.notices.iter().filter(|notice| notice.problem.contains("is not a template"));
         assert_eq!(told.count(), 1, "{config}: {:?}", settings.notices);
         let error = inject(&settings, target(&pod(&annotations, &json!({})))).unwrap_err();
         assert_eq!(error.word(), "unknown_template");

@@ -172,7 +172,11 @@ fn pod_is_stale_by_revision_image_or_containers() {
         panic!("not stale");
     };
     assert_eq!(reasons[0].word(), "revision_changed");
-    assert!(reasons[0].message().contains("\"default\", and today revision \"canary\""));
+    assert!(
+        reasons[0]
+            .message()
+            .contains("\"default\"; a new pod would be injected by revision \"canary\"")
+    );
 }
 
 #[test]

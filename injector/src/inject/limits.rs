@@ -116,7 +116,10 @@ mod tests {
         assert!(check_recorded(&with("env", 1 << 20)).is_ok());
         assert!(check_recorded(&with("args", 200 << 10)).is_ok());
         let error = check_recorded(&with("args", 256 << 10)).unwrap_err().to_string();
-        assert!(error.starts_with("pod: container \"istio-proxy\" has fields of 2621"), "{error}");
+        assert!(
+            error.starts_with("pod: the fields of container \"istio-proxy\" have 2621"),
+            "{error}"
+        );
     }
 
     #[test]

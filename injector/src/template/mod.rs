@@ -361,8 +361,8 @@ mod tests {
         template "t", line 2, column 7: on purpose
         template "t": its output is not YAML: line 2, column 2: illegal placement of ':' indicator: "b: 1"
         template "t": its output is not a mapping
-        template "t", line 1, column 7: it prints a whole semver.Version: name one of its fields; range takes none
-        template "t": it prints a whole semver.Version: name one of its fields; range takes none
+        template "t", line 1, column 7: it prints a whole semver.Version: name one of its fields; range does not accept it
+        template "t": it prints a whole semver.Version: name one of its fields; range does not accept it
         template "t", line 3, column 20: here
         template "t", line 1, column 27: unexpected with in else: "{{ if .Values.a }}{{ else with .Values }}{{ end }}"
         template "t", line 1, column 47: function noSuch not defined: "{{ with .Values.a }}{{ else with .Values }}{{ noSuch }}{{ end }}"

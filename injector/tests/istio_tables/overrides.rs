@@ -221,7 +221,7 @@ fn two_user_supplied_proxies_are_rejected() {
     let mut given = pod_with(&json!({}), "containers", &proxy);
     given["spec"]["initContainers"] = json!([proxy]);
     let error = Fixture::default().injection(&given).unwrap_err().to_string();
-    let start = "pod: container \"istio-proxy\" stands in spec.containers and spec.initContainers";
+    let start = "pod: container \"istio-proxy\" is in spec.containers and spec.initContainers";
     assert!(error.starts_with(start), "{error}");
 }
 
@@ -291,7 +291,7 @@ fn fields_excluded_by_user_fields_are_omitted_with_warning() {
     let (proxy, warnings) = told(json!({"resources": {"requests": {"cpu": "4"}}}));
     assert_eq!(proxy["resources"]["limits"], json!({"memory": "1024Mi"}));
     assert_eq!(proxy["resources"]["requests"], json!({"cpu": "4", "memory": "128Mi"}));
-    let start = "the pod's own cpu request of container istio-proxy (\"4\") and the injected limit (\"2000m\")";
+    let start = "the user-supplied cpu request of container istio-proxy (\"4\") conflicts with the injected limit (\"2000m\")";
     assert!(warnings.len() == 1 && warnings[0].starts_with(start), "{warnings:?}");
 
     let (proxy, warnings) = told(json!({"resources": {"limits": {"memory": "64Mi"}}}));

@@ -226,7 +226,7 @@ fn created(server: &ApiServers) -> Vec<u64> {
         event["verb"] == "create"
             && event["objectRef"]["resource"] == "events"
             && event["objectRef"]["namespace"] == NAMESPACE
-            && event["fixture"] == "ResponseComplete"
+            && event["stage"] == "ResponseComplete"
     });
     created.map(|event| event["responseStatus"]["code"].as_u64().unwrap()).collect()
 }

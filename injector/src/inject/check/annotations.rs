@@ -230,7 +230,7 @@ mod tests {
             ("sidecar.istio.oi/inject", "did you mean sidecar.istio.io/inject?"),
             ("istio.io/inject", "did you mean sidecar.istio.io/inject?"),
             ("istio.io/revision", ""),
-            ("sidecar.istio.io/proxyCPU", "make it the annotation"),
+            ("sidecar.istio.io/proxyCPU", "use the annotation"),
             ("example.org/inject", ""),
             ("service.istio.io/canonical-name", ""),
         ] {
@@ -249,7 +249,7 @@ mod tests {
                 "did you mean traffic.sidecar.istio.io/excludeOutboundPorts?",
             ),
             ("proxy.istio.io/configs", "did you mean proxy.istio.io/config?"),
-            ("service.istio.io/canonical-name", "make it the label"),
+            ("service.istio.io/canonical-name", "use the label"),
             ("sidecar.outrigger.io/initCpu", "did you mean sidecar.outrigger.io/initCPU?"),
             ("sidecar.istio.io/status", ""),
             ("traffic.sidecar.istio.io/includeOutboundPorts", ""),
