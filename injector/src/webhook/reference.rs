@@ -122,7 +122,7 @@ fn page_with_every_family() -> String {
     metrics.encode(None)
 }
 
-/// Parses a page in the OpenMetrics format.
+/// Parses a page in the `OpenMetrics` format.
 fn families(page: &str) -> BTreeMap<String, Family> {
     let mut families = BTreeMap::<String, Family>::new();
     let mut latest = String::new();
