@@ -25,7 +25,7 @@ impl Page {
         self
     }
 
-    /// Adds a paragraph, in lines of at most [`WIDTH`] columns.
+    /// Adds a paragraph, in lines of at most 120 columns.
     #[must_use]
     pub fn text(mut self, text: &str) -> Self {
         self.0 += "\n";
