@@ -41,8 +41,12 @@ pub(crate) fn cluster_signer_signs_only_for_injector_pods(fixture: &Fixture) -> 
     let revised = cluster.namespace("signed", &["istio.io/rev=signed"])?;
     let run = ["run", "probe", "--image=busybox:1.37", "--dry-run=server"];
     let names = "--output=jsonpath={.spec.initContainers[*].name}";
-    let reviewed = revised.kubectl(&[&run[..], &[names]].concat())?;
-    assert_eq!(reviewed, "istio-init istio-proxy");
+    // Calls reach a ready replica once kube-proxy has programmed its Service.
+    wait::until("a pod of the revision is reviewed", PATIENCE, || {
+        let reviewed = revised.kubectl(&[&run[..], &[names]].concat())?;
+        ensure!(reviewed == "istio-init istio-proxy", "{reviewed}");
+        anyhow::Ok(())
+    })?;
     revised.delete()?;
 
     // Only the other revision has a Secret.
