@@ -128,7 +128,7 @@ pub(crate) async fn trust_probe_counts_only_failures_of_its_own_entry(
     let foreign = format!("{name}-foreign");
     let closed = free_port()?;
     apply_entry(&fixture, &foreign, "foreign.example.com", (&service, closed), json!({})).await?;
-    let named = format!("another webhook, `foreign.example.com` at {service}.{name}.svc, kept");
+    let named = format!("another webhook, `foreign.example.com` at {service}.{name}.svc, made");
     fails(&fixture, &mut replica, "other", &named).await?;
     rotated(&fixture).await
 }
