@@ -10,11 +10,8 @@ use documents::excerpt;
 use serde_json::Value;
 
 use crate::inject::error::InjectError;
+use crate::json::short::ANNOTATION_BYTES;
 use crate::settings::annotations::key;
-
-/// Kubernetes' limit on the annotations of an object in bytes, keys and values together
-/// (`TotalAnnotationSizeLimitB` in `k8s.io/apimachinery/pkg/api/validation`).
-pub(crate) const ANNOTATION_BYTES: usize = 256 << 10;
 
 /// Most entries of `inject.istio.io/templates`; each renders and merges a whole template.
 pub(crate) const TEMPLATES: usize = 32;

@@ -8,14 +8,15 @@ use serde::Deserialize;
 
 /// Parses JSON text of at most 256 KiB; `None` if it is longer or has another type.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
-    if text.len() > BYTES {
+    if text.len() > ANNOTATION_BYTES {
         return None;
     }
     serde_json::from_str(text).ok()
 }
 
-/// Kubernetes' limit on the annotations of an object, of which an injection writes such text.
-const BYTES: usize = 256 << 10;
+/// The bytes that Kubernetes allows in the annotations of an object, keys and values together
+/// (`TotalAnnotationSizeLimitB` in `k8s.io/apimachinery/pkg/api/validation`).
+pub(crate) const ANNOTATION_BYTES: usize = 256 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -26,7 +27,7 @@ mod tests {
     #[test]
     fn longer_text_is_not_parsed() {
         let list = |zeros: usize| format!("[{}0]", "0,".repeat(zeros));
-        let limit = BYTES / 2 - 2;
+        let limit = ANNOTATION_BYTES / 2 - 2;
         assert!(parse::<Vec<Value>>(&list(limit)).is_some());
         assert!(parse::<Vec<Value>>(&list(limit + 1)).is_none());
     }

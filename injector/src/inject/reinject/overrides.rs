@@ -13,6 +13,7 @@ use crate::inject::reinject::user_containers::{
     UserContainer, UserContainerOrigin, UserContainers, named,
 };
 use crate::json::change::{Change, Draft};
+use crate::json::short::ANNOTATION_BYTES;
 use crate::kubernetes::merge::merge_list;
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, find, find_proxy, in_container};
 use crate::settings::annotations::key;
@@ -130,7 +131,7 @@ fn contested_env(own: &Value, overlaid: Option<&Value>) -> Option<Value> {
 /// True if the annotations stay below Kubernetes' limit with the record and the annotations that
 /// injection writes later.
 fn has_room(pod: &Value, record: &str) -> bool {
-    limits::annotation_bytes(pod) + record.len() <= limits::ANNOTATION_BYTES - TO_COME
+    limits::annotation_bytes(pod) + record.len() <= ANNOTATION_BYTES - TO_COME
 }
 
 /// Returns the environment without the variables that are written later.
