@@ -22,7 +22,7 @@ impl Fixture {
     pub(crate) fn cluster(&self) -> Result<&Cluster> {
         once(&self.cluster, || {
             let programs = Programs::find()?;
-            let agent = Path::new(env!("CARGO_BIN_EXE_pilot-agent"));
+            let agent = Path::new(env!("CARGO_BIN_EXE_stand-in"));
             let app = Path::new(env!("CARGO_BIN_EXE_app"));
             Cluster::start(&programs, &images::all(&programs, agent, app)?)
         })

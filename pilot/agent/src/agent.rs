@@ -1,0 +1,1 @@
+//! `pilot-agent proxy`: the parts of the agent, wired together.

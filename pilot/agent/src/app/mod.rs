@@ -1,0 +1,1 @@
+//! Probes and lifecycle handlers of the application, sent on the kubelet's behalf.

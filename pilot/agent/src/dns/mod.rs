@@ -1,0 +1,1 @@
+//! DNS proxy: answers from the name table, and forwards the rest.

@@ -1,0 +1,44 @@
+//! Conditions of the agent's parts, which the readiness text reports.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+/// Current conditions. Each part sets and clears its own; the status port shows them.
+#[derive(Debug, Default)]
+pub struct Health {
+    conditions: Mutex<BTreeMap<Part, String>>,
+}
+
+impl Health {
+    /// Sets the condition of a part: a sentence without a full stop.
+    pub fn set(&self, part: Part, message: impl Into<String>) {
+        self.lock().insert(part, message.into());
+    }
+
+    /// Clears the condition of a part.
+    pub fn clear(&self, part: Part) {
+        self.lock().remove(&part);
+    }
+
+    /// Returns the conditions in the order of [`Part`].
+    pub fn conditions(&self) -> Vec<(Part, String)> {
+        self.lock().iter().map(|(part, message)| (*part, message.clone())).collect()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Part, String>> {
+        self.conditions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Part of the agent.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Part {
+    /// Bootstrap that differs from what runs.
+    Bootstrap,
+    /// Connection to the control plane.
+    ControlPlane,
+    /// Workload certificate.
+    Certificate,
+    /// Table of names.
+    Dns,
+}

@@ -1,0 +1,17 @@
+//! The agent beside Envoy: bootstrap, supervision, status port, xDS relay, certificates, DNS.
+
+pub mod agent;
+pub mod app;
+pub mod bootstrap;
+pub mod cli;
+pub mod commands;
+pub mod config;
+pub mod dns;
+pub mod health;
+pub mod metrics;
+pub mod node;
+pub mod relay;
+pub mod secrets;
+pub mod status;
+pub mod supervisor;
+pub mod watch;

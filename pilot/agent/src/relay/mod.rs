@@ -1,0 +1,1 @@
+//! Relay of xDS between Envoy and the control plane.

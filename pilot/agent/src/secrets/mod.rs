@@ -1,0 +1,1 @@
+//! Workload certificates: request, rotation, and SDS for Envoy.

@@ -1,0 +1,1 @@
+//! The status port: readiness, merged metrics, probes of the application, drain.

@@ -1,0 +1,1 @@
+//! Supervision of Envoy: epochs, hot restarts, drain, shutdown.

@@ -1,0 +1,1 @@
+//! Watches of mounted files.
