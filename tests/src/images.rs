@@ -7,14 +7,12 @@ use anyhow::Result;
 use crate::image::Image;
 use crate::programs::Programs;
 
-/// Returns the images of our programs, the replacement of the proxy, and the applications of the
-/// examples.
+/// Returns the images of our programs, of the proxy, and of the applications of the examples.
 ///
-/// `agent` is the program beside Envoy, and `app` the application of the tests. Cargo passes their
-/// paths only to test binaries.
-pub fn all(programs: &Programs, agent: &Path, app: &Path) -> Result<Vec<Image>> {
+/// `app` is the application of the tests. Cargo passes its path only to test binaries.
+pub fn all(programs: &Programs, app: &Path) -> Result<Vec<Image>> {
     let mut images = ours(programs)?;
-    images.extend([proxy(programs, agent)?, busybox(programs)?, self::app(programs, app)?]);
+    images.extend([proxy(programs)?, busybox(programs)?, self::app(programs, app)?]);
     Ok(images)
 }
 
@@ -34,13 +32,12 @@ pub fn own(programs: &Programs, name: &str) -> Result<Image> {
     image.file(&at, &programs.own(name)?)
 }
 
-/// Returns the replacement of the proxy image: the real Envoy, a program that starts it, and a
-/// shell.
-pub fn proxy(programs: &Programs, agent: &Path) -> Result<Image> {
+/// Returns the proxy image: Envoy, its agent, and a shell for the tests.
+pub fn proxy(programs: &Programs) -> Result<Image> {
     let entrypoint = "/usr/local/bin/pilot-agent";
     Image::new("docker.io/istio/proxyv2:1.28.0", &[entrypoint])
         .user(1337)
-        .program(entrypoint, agent)?
+        .file(entrypoint, &programs.own("pilot-agent")?)?
         .program("/usr/local/bin/envoy", &programs.envoy()?)?
         .program("/bin/busybox", &programs.system("busybox")?)
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::http;
 use crate::namespace::address_of;
 
-/// Numbers of connections that one Envoy has accepted, from its statistics.
+/// Numbers of connections with data that one Envoy has accepted, from its statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connections {
     /// Connections on the virtual inbound listener.

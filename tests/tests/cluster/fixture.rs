@@ -24,9 +24,8 @@ impl Fixture {
     pub(crate) fn cluster(&self) -> Result<&Cluster> {
         once(&self.cluster, || {
             let programs = Programs::find()?;
-            let agent = Path::new(env!("CARGO_BIN_EXE_stand-in"));
             let app = Path::new(env!("CARGO_BIN_EXE_app"));
-            let cluster = Cluster::start(&programs, &images::all(&programs, agent, app)?)?;
+            let cluster = Cluster::start(&programs, &images::all(&programs, app)?)?;
             control_plane::start(&cluster).context("starting the control plane of the mesh")?;
             Ok(cluster)
         })
