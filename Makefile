@@ -55,6 +55,7 @@ bench: build ## Measure time, instructions, allocations: docs/performance.md (ro
 	@{ command -v valgrind && command -v busybox; } >/dev/null || apt-get install -y -qq valgrind busybox-static >&2
 	@[[ -n $${ISTIO_CASES:-} ]] || echo "make bench: LEFT OUT: Istio's templates; ISTIO_CASES does not name its cases" >&2
 	cargo bench --locked --profile dev --package istio-init --bench process
+	cargo bench --locked --profile dev --package pilot-agent --bench process
 	cargo bench --locked --profile dev --package injector --bench server
 	cargo bench --locked --package injector --bench review_instructions --bench allocations
 	cargo bench --locked --package istioctl --bench kube_inject
