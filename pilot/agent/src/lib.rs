@@ -2,12 +2,14 @@
 
 pub mod agent;
 pub mod app;
+pub mod arguments;
 pub mod bootstrap;
 pub mod cli;
 pub mod commands;
 pub mod config;
 pub mod dns;
 pub mod health;
+pub mod log;
 pub mod metrics;
 pub mod node;
 pub mod relay;
