@@ -1,6 +1,7 @@
 //! Files of Kubernetes' downward API: labels and annotations of the pod.
 
 use std::collections::BTreeMap;
+use std::str::Chars;
 
 /// Parses lines `key="value"`. The value is a string as Go quotes it. A line of another form is left
 /// out, since the kubelet writes none.
@@ -42,14 +43,15 @@ fn unquote(literal: &str) -> Option<String> {
         };
         bytes.extend(escaped.encode_utf8(&mut [0; 4]).as_bytes());
     }
-    Some(String::from_utf8(bytes).unwrap_or_else(|error| {
-        String::from_utf8_lossy(error.as_bytes()).into_owned()
-    }))
+    Some(
+        String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
+    )
 }
 
-fn code(chars: &mut std::str::Chars<'_>, digits: usize) -> Option<u32> {
-    let digits: String = chars.take(digits).collect();
-    u32::from_str_radix(&digits, 16).ok()
+fn code(chars: &mut Chars<'_>, length: usize) -> Option<u32> {
+    let digits: String = chars.take(length).collect();
+    u32::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == length)
 }
 
 #[cfg(test)]

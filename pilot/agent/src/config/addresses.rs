@@ -6,7 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Returns the addresses of the interfaces, from the text of `/proc/net/fib_trie` and
 /// `/proc/net/if_inet6`, IPv4 first. Loopback and link-local addresses are left out.
 pub(super) fn of_interfaces(fib_trie: &str, if_inet6: &str) -> Vec<IpAddr> {
-    let ipv4: BTreeSet<_> = local_ipv4(fib_trie).filter(|address| is_routable_ipv4(*address)).collect();
+    let ipv4: BTreeSet<_> =
+        local_ipv4(fib_trie).filter(|address| is_routable_ipv4(*address)).collect();
     let ipv6: BTreeSet<_> = if_inet6.lines().filter_map(ipv6).collect();
     ipv4.into_iter().map(IpAddr::V4).chain(ipv6.into_iter().map(IpAddr::V6)).collect()
 }

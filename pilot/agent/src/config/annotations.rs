@@ -19,12 +19,21 @@ pub(crate) const ANNOTATIONS: &[(&str, &str)] = &[
     (DISCOVERY_ADDRESS, "`discoveryAddress`, above all layers"),
     (STATUS_PORT, "Status port, above all layers; 0 for none"),
     (SCRAPE_TARGETS, "Targets of merged metrics: `port:path`, separated by commas"),
-    (STATS_PREFIXES, "Prefixes of statistics to keep, separated by commas; `{pod_ip}` stands for each address of the pod"),
+    (
+        STATS_PREFIXES,
+        "Prefixes of statistics to keep, separated by commas; `{pod_ip}` stands for each address of the pod",
+    ),
     (STATS_SUFFIXES, "Suffixes of statistics to keep, as above"),
     (STATS_REGEXPS, "Regular expressions of statistics to keep, as above"),
     (EXTRA_STAT_TAGS, "Additional tags of statistics, separated by commas"),
-    (HISTOGRAM_BUCKETS, "Buckets of histograms: a JSON object of a prefix and a list of increasing bounds"),
+    (
+        HISTOGRAM_BUCKETS,
+        "Buckets of histograms: a JSON object of a prefix and a list of increasing bounds",
+    ),
     (FLUSH_INTERVAL, "Flush interval of statistics, such as `5s`"),
-    (EVICTION_INTERVAL, "Interval at which unused statistics are evicted: a multiple of the flush interval"),
+    (
+        EVICTION_INTERVAL,
+        "Interval at which unused statistics are evicted: a multiple of the flush interval",
+    ),
     (STATS_COMPRESSION, "`false`: the metrics listener does not compress"),
 ];

@@ -9,7 +9,9 @@ pub enum ConfigError {
     #[error(transparent)]
     Variable(#[from] EnvironmentError),
     /// A required variable is unset.
-    #[error("{variable} is not set; hint: set it in the container's environment by fieldRef {field}")]
+    #[error(
+        "{variable} is not set; hint: set it in the container's environment by fieldRef {field}"
+    )]
     Unset {
         /// Name of the variable.
         variable: &'static str,

@@ -16,6 +16,8 @@ use crate::environment::Environment;
 pub struct Inputs {
     /// Command line of `proxy`.
     pub arguments: ProxyArgs,
+    /// Envoy logs JSON, as the agent does; `--log_as_json`.
+    pub json_log: bool,
     /// Environment.
     pub environment: Environment,
     /// Content of files.
@@ -39,9 +41,9 @@ pub struct Files {
 
 impl Inputs {
     /// Returns the inputs with the current content of the files.
-    pub fn read(arguments: ProxyArgs, environment: Environment) -> Self {
+    pub fn read(arguments: ProxyArgs, json_log: bool, environment: Environment) -> Self {
         let files = Files::read(&arguments.mesh_config);
-        Self { arguments, environment, files }
+        Self { arguments, json_log, environment, files }
     }
 
     /// Returns the files that may change while the agent runs, for a watch.
@@ -66,7 +68,10 @@ impl Files {
             labels: downward_api::parse(&text(&pod_info.join("labels"))),
             annotations: downward_api::parse(&text(&pod_info.join("annotations"))),
             resolv_conf: text(Path::new(super::RESOLV_CONF)),
-            interface_addresses: addresses::of_interfaces(&network("fib_trie"), &network("if_inet6")),
+            interface_addresses: addresses::of_interfaces(
+                &network("fib_trie"),
+                &network("if_inet6"),
+            ),
         }
     }
 }

@@ -10,9 +10,18 @@ use super::error::ConfigError;
 /// Returns the tracer of `tracing`, or of the older field `zipkinAddress`.
 pub(super) fn tracer(config: &ProxyConfig, host_ip: &str) -> Result<Option<Tracer>, ConfigError> {
     for (tracer, reason) in [
-        ("lightstep", "Envoy has no Lightstep tracer; hint: use an OpenTelemetry extension provider"),
-        ("stackdriver", "Envoy has no Stackdriver tracer; hint: use an OpenTelemetry extension provider"),
-        ("openCensusAgent", "Envoy has no OpenCensus tracer; hint: use an OpenTelemetry extension provider"),
+        (
+            "lightstep",
+            "Envoy has no Lightstep tracer; hint: use an OpenTelemetry extension provider",
+        ),
+        (
+            "stackdriver",
+            "Envoy has no Stackdriver tracer; hint: use an OpenTelemetry extension provider",
+        ),
+        (
+            "openCensusAgent",
+            "Envoy has no OpenCensus tracer; hint: use an OpenTelemetry extension provider",
+        ),
     ] {
         let field = format!("tracing.{tracer}");
         if config.value_at(&field).is_some() {
@@ -77,7 +86,9 @@ fn tls(config: &ProxyConfig, path: &str) -> Result<Option<ClientTls>, ConfigErro
     let text = |name: &str| config.text_at(&format!("{path}.{name}")).to_owned();
     let identity = match text("mode").as_str() {
         "SIMPLE" => TlsIdentity::None,
-        "MUTUAL" => TlsIdentity::Files { certificate: text("clientCertificate"), key: text("privateKey") },
+        "MUTUAL" => {
+            TlsIdentity::Files { certificate: text("clientCertificate"), key: text("privateKey") }
+        }
         "ISTIO_MUTUAL" => TlsIdentity::Workload,
         _ => return Ok(None),
     };
@@ -151,7 +162,8 @@ mod tests {
             ("stackdriver", json!({})),
             ("openCensusAgent", json!({"address": "o:1"})),
         ] {
-            let error = tracer(&config(&json!({"tracing": {name: value}})), "").unwrap_err().to_string();
+            let error =
+                tracer(&config(&json!({"tracing": {name: value}})), "").unwrap_err().to_string();
             assert!(error.starts_with(&format!("ProxyConfig field tracing.{name}: ")), "{error}");
         }
     }

@@ -23,8 +23,9 @@ pub(super) fn statistics(
     annotations: &Annotations,
     addresses: &[IpAddr],
 ) -> Result<StatisticsOptions, ConfigError> {
-    let annotated =
-        [STATS_PREFIXES, STATS_SUFFIXES, STATS_REGEXPS].iter().any(|key| annotations.contains_key(*key));
+    let annotated = [STATS_PREFIXES, STATS_SUFFIXES, STATS_REGEXPS]
+        .iter()
+        .any(|key| annotations.contains_key(*key));
     let included = |key: &str, field: &str| -> Vec<String> {
         let items = if annotated {
             list(annotations.get(key).map_or("", String::as_str))
@@ -73,7 +74,10 @@ fn extra_tags(config: &ProxyConfig, annotations: &Annotations) -> Result<Vec<Str
     }
     for tag in config.texts_at("extraStatTags") {
         if !is_tag(tag) {
-            return Err(ConfigError::field("extraStatTags", format!("{tag:?} is not valid: {TAG}")));
+            return Err(ConfigError::field(
+                "extraStatTags",
+                format!("{tag:?} is not valid: {TAG}"),
+            ));
         }
         tags.push(tag.to_owned());
     }
@@ -141,7 +145,10 @@ mod tests {
 
     use super::*;
 
-    fn resolve(entries: &[(&str, &str)], layer: &serde_json::Value) -> Result<StatisticsOptions, String> {
+    fn resolve(
+        entries: &[(&str, &str)],
+        layer: &serde_json::Value,
+    ) -> Result<StatisticsOptions, String> {
         let annotations =
             entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let mut config = ProxyConfig::default();
@@ -152,7 +159,8 @@ mod tests {
 
     #[test]
     fn annotations_replace_the_stats_matcher() {
-        let layer = json!({"proxyStatsMatcher": {"inclusionPrefixes": ["a"], "inclusionSuffixes": ["b"]}});
+        let layer =
+            json!({"proxyStatsMatcher": {"inclusionPrefixes": ["a"], "inclusionSuffixes": ["b"]}});
         let below = resolve(&[], &layer).unwrap();
         assert_eq!((below.prefixes, below.suffixes), (vec!["a".to_owned()], vec!["b".to_owned()]));
         let above = resolve(&[(STATS_PREFIXES, "x, {pod_ip}_y,,")], &layer).unwrap();

@@ -21,7 +21,9 @@ impl Environment {
         let texts = variables.into_iter().filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         });
-        Self(texts.filter(|(_, value)| !value.is_empty()).collect())
+        let mut texts: BTreeMap<_, _> = texts.collect();
+        texts.retain(|_, value| !value.is_empty());
+        Self(texts)
     }
 
     /// Returns the value of a variable; `None` if it is unset.
