@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn encoded_text_parses_and_is_never_reallocated() {
         for length in [0, 1, 47, 48, 49, 121, 167, 1_200] {
-            let der: Vec<u8> = (0..length).map(|byte| (byte % 251) as u8).collect();
+            let der: Vec<u8> = (0..=250).cycle().take(length).collect();
             let text = encode("EC PRIVATE KEY", &der);
             let PrivateKeyDer::Sec1(parsed) =
                 PrivateKeyDer::from_pem_slice(text.as_bytes()).unwrap()

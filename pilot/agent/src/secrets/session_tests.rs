@@ -33,8 +33,8 @@ fn delta(subscribe: &[&str], unsubscribe: &[&str], nonce: &str) -> DeltaDiscover
     }
 }
 
-fn rejection(reason: &str) -> Option<Status> {
-    Some(Status { code: 13, message: reason.to_owned() })
+fn rejection(reason: &str) -> Status {
+    Status { code: 13, message: reason.to_owned() }
 }
 
 #[test]
@@ -59,7 +59,8 @@ fn rejected_secret_is_not_sent_again() {
     let mut session = Session::default();
     session.receive(request(&["ROOTCA"], ""));
     session.response(find(&[("ROOTCA", 1)])).unwrap();
-    let nack = DiscoveryRequest { error_detail: rejection("no CA"), ..request(&["ROOTCA"], "1") };
+    let nack =
+        DiscoveryRequest { error_detail: Some(rejection("no CA")), ..request(&["ROOTCA"], "1") };
     let received = session.receive(nack);
     assert_eq!(received.answer.unwrap().rejected.as_deref(), Some("no CA"));
     assert_eq!(session.response(find(&[("ROOTCA", 1)])), None);
@@ -150,7 +151,7 @@ proptest! {
                 2 => { session.receive(request(&["default"], "0")); }
                 _ => {
                     let nack = DiscoveryRequest {
-                        error_detail: rejection("no"), ..request(&["default"], &nonce)
+                        error_detail: Some(rejection("no")), ..request(&["default"], &nonce)
                     };
                     session.receive(nack);
                 }
