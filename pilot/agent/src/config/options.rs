@@ -125,6 +125,7 @@ pub struct EnvoyOptions {
 
 /// Connection to the control plane.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches of the environment")]
 pub struct DiscoveryOptions {
     /// `HOST:PORT` of the control plane.
     pub address: String,

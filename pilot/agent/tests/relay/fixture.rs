@@ -149,12 +149,8 @@ pub(crate) struct RunningRelay {
 pub(crate) fn relay_to(address: SocketAddr) -> RunningRelay {
     let folder = TempDir::new().unwrap();
     let socket = folder.path().join("XDS");
-    let options = RelayOptions {
-        socket: socket.clone(),
-        shared: false,
-        names: true,
-        additional_roots: true,
-    };
+    let options =
+        RelayOptions { socket: socket.clone(), shared: false, names: true, additional_roots: true };
     let control_plane = ControlPlane::new(plaintext(address), None);
     let (application, receiver) = watch::channel(None);
     let (health, metrics) = (Arc::new(Health::default()), Metrics::default());
