@@ -29,16 +29,14 @@ pub fn main(
     let as_json = arguments.log.as_json;
     log::install(&arguments.log.levels, as_json);
     let done = match arguments.command {
-        Command::Proxy(proxy) => match proxy.absent.rejected() {
-            Some(reason) => {
+        Command::Proxy(proxy) => {
+            if let Some(reason) = proxy.absent.rejected() {
                 complain(&reason);
                 return ExitCode::from(USAGE);
             }
-            None => {
-                warn_about_flags(&unknown);
-                run_proxy(&Inputs::read(*proxy, as_json, Environment::new(environment)))
-            }
-        },
+            warn_about_flags(&unknown);
+            run_proxy(&Inputs::read(*proxy, as_json, Environment::new(environment)))
+        }
         Command::Request(args) => run(commands::request::run(&args, &mut std::io::stdout())),
         Command::Wait(args) => run(commands::wait::run(&args)),
         Command::Version(args) => {
@@ -78,7 +76,9 @@ fn run(command: impl Future<Output = Result<()>>) -> Result<ExitCode> {
 
 fn warn_about_flags(unknown: &[String]) {
     for flag in unknown {
-        tracing::warn!("unknown flag {flag} has no effect; hint: pilot-agent proxy --help lists the flags");
+        tracing::warn!(
+            "unknown flag {flag} has no effect; hint: pilot-agent proxy --help lists the flags"
+        );
     }
 }
 

@@ -66,7 +66,11 @@ impl Locality {
         let mut parts = label.splitn(3, separator).map(str::to_owned);
         let mut next = || parts.next().unwrap_or_default();
         let (region, zone, sub_zone) = (next(), next(), next());
-        let zone = if zone.is_empty() { config.pod.zone.clone() } else { zone };
+        let zone = if zone.is_empty() {
+            config.proxy_config.text_at("availabilityZone").to_owned()
+        } else {
+            zone
+        };
         Self { region, zone, sub_zone }
     }
 }
@@ -75,7 +79,7 @@ impl Locality {
 fn labels(config: &Config) -> BTreeMap<String, String> {
     let given = config.metadata.get("LABELS").and_then(Value::as_object).into_iter().flatten();
     let given = given.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
-    let mut labels: BTreeMap<_, _> = given.chain(config.pod.labels.clone()).collect();
+    let mut labels: BTreeMap<_, _> = given.chain(config.labels.clone()).collect();
     labels.remove("pod-template-hash");
     labels
 }
@@ -149,7 +153,7 @@ fn metadata(config: &Config, labels: &BTreeMap<String, String>) -> Map<String, V
 fn annotations(config: &Config) -> Value {
     let given = config.metadata.get("ANNOTATIONS").and_then(Value::as_object);
     let find = |key: &str| {
-        let of_pod = config.pod.annotations.get(key).map(String::as_str);
+        let of_pod = config.annotations.get(key).map(String::as_str);
         of_pod.or_else(|| given?.get(key)?.as_str())
     };
     let read = ANNOTATIONS.iter().filter_map(|key| Some(((*key).to_owned(), find(key)?.into())));
@@ -158,7 +162,7 @@ fn annotations(config: &Config) -> Value {
 
 /// Keys of the metadata with their meaning, for the reference page. Others come from variables
 /// `ISTIO_META_*` and `ISTIO_METAJSON_*`.
-pub(crate) const KEYS: &[(&str, &str)] = &[
+pub const KEYS: &[(&str, &str)] = &[
     ("ANNOTATIONS", "Annotations of the pod that discovery reads"),
     ("CLUSTER_ID", "Id of the Kubernetes cluster"),
     ("ENVOY_PROMETHEUS_PORT", "Port of the metrics listener"),
@@ -176,12 +180,12 @@ pub(crate) const KEYS: &[(&str, &str)] = &[
     ("PILOT_SAN", "Name in the control plane's certificate"),
     ("PROV_CERT", "Folder of the certificate for the control plane"),
     ("PROXY_CONFIG", "Merged `ProxyConfig`"),
-    ("SERVICE_ACCOUNT", "Name of the pod's ServiceAccount"),
+    ("SERVICE_ACCOUNT", "Name of the pod's `ServiceAccount`"),
     ("XDS_ROOT_CERT", "File with the control plane's root certificates"),
 ];
 
 /// Annotations in the metadata.
-pub(crate) const ANNOTATIONS: &[&str] = &[
+pub const ANNOTATIONS: &[&str] = &[
     "prometheus.istio.io/secure-port",
     "resource.opentelemetry.io/service.instance.id",
     "resource.opentelemetry.io/service.namespace",

@@ -70,12 +70,12 @@ pub(super) fn bootstrap(
     config: &ProxyConfig,
     metadata: &Map<String, Value>,
 ) -> Result<BootstrapOptions, ConfigError> {
-    let Inputs { arguments, environment, .. } = inputs;
+    let Inputs { arguments, environment, files, .. } = inputs;
     let runtime = runtime(config);
     Ok(BootstrapOptions {
         connect_timeout: arguments.classic.connect_timeout.unwrap_or(Duration::from_secs(1)),
         json_log: inputs.json_log,
-        statistics: statistics::statistics(config, &pod.annotations, &pod.addresses)?,
+        statistics: statistics::statistics(config, &files.annotations, &pod.addresses)?,
         tracer: services::tracer(config, environment.text(HOST_IP))?,
         access_log_service: services::remote_service(config, "envoyAccessLogService")?,
         metrics_service: metrics_service(config)?,

@@ -1,7 +1,7 @@
 //! Configuration of the agent: settings of each part, resolved from all layers.
 
 mod addresses;
-pub(crate) mod annotations;
+pub mod annotations;
 pub mod bootstrap_options;
 mod control_plane;
 mod envoy;
@@ -54,7 +54,7 @@ pub fn resolve(inputs: &Inputs) -> Result<Resolved, ConfigError> {
         RoleArg::Router => Role::Router,
     };
     let metadata = metadata::metadata(environment, &proxy_config)?;
-    let pod = pod::pod(inputs, role, &proxy_config, &metadata, trust_domain)?;
+    let pod = pod::pod(inputs, role, &metadata, trust_domain)?;
     let paths = Paths {
         configuration: PathBuf::from(proxy_config.text_at("configPath")),
         token: control_plane::token_path(environment)?,
@@ -75,6 +75,8 @@ pub fn resolve(inputs: &Inputs) -> Result<Resolved, ConfigError> {
         drain: envoy::drain(environment, &proxy_config, &metadata)?,
         paths,
         pod,
+        labels: files.labels.clone(),
+        annotations: files.annotations.clone(),
         proxy_config,
         metadata,
     };

@@ -19,6 +19,10 @@ pub struct Config {
     pub paths: Paths,
     /// The pod that the agent runs in.
     pub pod: Pod,
+    /// Labels of the pod.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations of the pod.
+    pub annotations: BTreeMap<String, String>,
     /// Merged `ProxyConfig`.
     pub proxy_config: ProxyConfig,
     /// Metadata of the node as variables set it: `ISTIO_META_*` and `ISTIO_METAJSON_*`.
@@ -106,12 +110,6 @@ pub struct Pod {
     pub domain: String,
     /// `sidecar~ADDRESS~POD.NAMESPACE~DOMAIN`, as `node.id` has it.
     pub node_id: String,
-    /// Labels.
-    pub labels: BTreeMap<String, String>,
-    /// Annotations.
-    pub annotations: BTreeMap<String, String>,
-    /// Zone of `--availabilityZone` or `availabilityZone`; the label `istio-locality` overrides it.
-    pub zone: String,
 }
 
 impl Pod {
@@ -174,8 +172,6 @@ pub struct DiscoveryOptions {
     pub additional_roots: bool,
     /// Additional headers, from `XDS_HEADER_*`.
     pub headers: Vec<(String, String)>,
-    /// Asks the control plane for additional roots, `PROXY_CONFIG_XDS_AGENT`.
-    pub additional_roots: bool,
     /// True if the connection is not encrypted: the address has port 15010, or
     /// `controlPlaneAuthPolicy` is `NONE`.
     pub plaintext: bool,

@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use mesh::proxy_config::ProxyConfig;
 use serde_json::{Map, Value};
 
 use super::error::ConfigError;
@@ -17,11 +16,10 @@ use crate::environment::variables::{
 pub(super) fn pod(
     inputs: &Inputs,
     role: Role,
-    config: &ProxyConfig,
     metadata: &Map<String, Value>,
     trust_domain: Option<String>,
 ) -> Result<Pod, ConfigError> {
-    let Inputs { arguments, environment, files, .. } = inputs;
+    let Inputs { arguments, environment, .. } = inputs;
     let id = arguments.classic.id.as_deref().and_then(|id| id.rsplit_once('.')).unzip();
     let unset = |variable, field| ConfigError::Unset { variable, field };
     let name = environment.get(POD_NAME).or(id.0);
@@ -47,9 +45,6 @@ pub(super) fn pod(
             .filter(|domain| !domain.is_empty())
             .unwrap_or_else(|| "cluster.local".to_owned()),
         cluster_id: if cluster_id.is_empty() { "Kubernetes" } else { cluster_id }.to_owned(),
-        labels: files.labels.clone(),
-        annotations: files.annotations.clone(),
-        zone: config.text_at("availabilityZone").to_owned(),
         name,
         namespace,
         addresses,

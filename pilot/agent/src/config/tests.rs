@@ -223,7 +223,7 @@ fn invalid_input_names_its_source() {
 fn unknown_fields_cause_warnings() {
     let annotations = "proxy.istio.io/config=\"concurency: 2\"";
     let flags = "--stsPort 15463";
-    let warnings = resolved(&Case { annotations, flags, ..Case::default() }).warnings;
+    let warnings = resolved(&Case { flags, annotations, ..Case::default() }).warnings;
     let expected =
         "annotation proxy.istio.io/config: concurency: unknown key; did you mean concurrency?";
     assert_eq!(warnings[0], expected);

@@ -76,7 +76,7 @@ variables! {
     INSTANCE_IP = "", Used, "First address of the pod; without it the addresses of the network interfaces apply";
     POD_NAME = "", Used, "Name of the pod; required";
     POD_NAMESPACE = "", Used, "Namespace of the pod; required";
-    SERVICE_ACCOUNT = "", Used, "Name of the pod's ServiceAccount";
+    SERVICE_ACCOUNT = "", Used, "Name of the pod's `ServiceAccount`";
     HOST_IP = "", Used, "Address of the node; replaces `$(HOST_IP)` in addresses of tracers";
     POD_UID = "", Used, "UID of the pod; part of Envoy's base id";
     CONTAINER_NAME = "istio-proxy", Used, "Name of the agent's container; part of Envoy's base id";
