@@ -33,9 +33,10 @@ impl Plan {
         let within = |time: Duration| limit.map_or(time, |limit| limit.min(time));
         Self {
             minimum: within(options.minimum),
-            deadline: match options.exit_on_zero_connections {
-                true => limit,
-                false => Some(within(options.duration)),
+            deadline: if options.exit_on_zero_connections {
+                limit
+            } else {
+                Some(within(options.duration))
             },
             deadline_if_unknown: within(options.duration.max(options.minimum)),
         }

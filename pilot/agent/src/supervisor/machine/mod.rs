@@ -213,10 +213,9 @@ impl State {
             actions.push(Action::Publish(None));
         }
         match (&self.phase, exited.stage) {
-            (Phase::Ended, _) => {}
             (Phase::Ending(_), _) => self.finish(actions),
             (Phase::Draining(_, exit), Stage::Serving) => self.end(exit.clone(), actions),
-            (Phase::Draining(..), _) => {}
+            (Phase::Draining(..) | Phase::Ended, _) => {}
             (Phase::Running, Stage::Serving) => {
                 let exit = match status {
                     ExitStatus::Clean => Exit::EnvoyQuit,

@@ -21,8 +21,7 @@ impl State {
     pub(super) fn terminate(&mut self, actions: &mut Vec<Action>) {
         match &self.phase {
             Phase::Running if !self.drained => self.drain(Exit::Terminated, actions),
-            Phase::Running => self.end(Exit::Terminated, actions),
-            Phase::Draining(..) => self.end(Exit::Terminated, actions),
+            Phase::Running | Phase::Draining(..) => self.end(Exit::Terminated, actions),
             Phase::Ending(_) | Phase::Ended => {}
         }
     }

@@ -67,7 +67,8 @@ fn failing_start_is_retried_with_doubled_delays() {
             world.wait();
         }
     }
-    let gaps: Vec<_> = world.spawned.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+    let gap = |pair: &[(Duration, Revision)]| pair[1].0.saturating_sub(pair[0].0);
+    let gaps: Vec<_> = world.spawned.windows(2).map(gap).collect();
     let doubled: Vec<_> = (0..RETRIES).map(|n| retries::FIRST_DELAY * 2_u32.pow(n)).collect();
     assert_eq!(gaps, doubled);
     assert_eq!(world.now, Duration::from_millis(204_600));

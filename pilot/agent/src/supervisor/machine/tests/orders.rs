@@ -27,9 +27,9 @@ impl World {
     /// Turns a step into an event that is possible now, and sends it.
     fn take(&mut self, step: Step) {
         let checked = self.checking.first().copied();
-        let pick = |newest: bool| match newest {
-            true => self.living.last_key_value().map(|(epoch, _)| *epoch),
-            false => self.living.first_key_value().map(|(epoch, _)| *epoch),
+        let pick = |newest: bool| {
+            let mut living = self.living.keys().copied();
+            if newest { living.next_back() } else { living.next() }
         };
         let verdict = |verdict| checked.map(|revision| Event::Checked(revision, verdict));
         let event = match step {
