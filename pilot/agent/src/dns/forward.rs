@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 
 use futures::stream::{FuturesUnordered, StreamExt};
 use hickory_proto::op::ResponseCode;
+use rustix::buffer::spare_capacity;
+use rustix::net::{RecvFlags, recv};
 use rustix::rand::{GetRandomFlags, getrandom};
+use tokio::io::Interest;
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
 
@@ -118,16 +121,19 @@ async fn by_udp(server: SocketAddr, query: &Query<'_>) -> Result<Vec<u8>, Forwar
     let (id, sent) = with_random_id(query)?;
     socket.send(&sent).await.map_err(ForwardError::Send)?;
     let limit = query.limit(Transport::Udp);
-    let answer = loop {
-        socket.readable().await.map_err(ForwardError::Receive)?;
+    // A server that is not there is an error of the socket, which makes it not readable.
+    let interest = Interest::READABLE | Interest::ERROR;
+    let receive = || {
         // Reserved only now, so that waiting queries need little memory.
         let mut answer = Vec::with_capacity(limit);
-        match socket.try_recv_buf(&mut answer) {
-            Ok(_) if query.is_answered_by(&answer, id) => break answer,
-            // A late, foreign or forged answer.
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(ForwardError::Receive(error)),
+        recv(&socket, spare_capacity(&mut answer), RecvFlags::DONTWAIT)?;
+        Ok(answer)
+    };
+    let answer = loop {
+        let answer = socket.async_io(interest, receive).await.map_err(ForwardError::Receive)?;
+        // Others are late, foreign or forged.
+        if query.is_answered_by(&answer, id) {
+            break answer;
         }
     };
     if is_truncated(&answer)

@@ -36,16 +36,17 @@ mod tests {
 
     #[tokio::test]
     async fn frames_are_read_back_one_after_the_other() {
+        let (largest, too_large) = (vec![7; 65_535], vec![7; 65_536]);
         let mut stream = Vec::new();
-        for message in [&b"one"[..], b"", &[7; 65_535]] {
+        for message in [&b"one"[..], b"", &largest] {
             write(&mut stream, message).await.unwrap();
         }
         let mut rest = &stream[..];
         assert_eq!(read(&mut rest).await.unwrap().unwrap(), b"one");
         assert_eq!(read(&mut rest).await.unwrap().unwrap(), b"");
-        assert_eq!(read(&mut rest).await.unwrap().unwrap(), [7; 65_535]);
+        assert_eq!(read(&mut rest).await.unwrap().unwrap(), largest);
         assert_eq!(read(&mut rest).await.unwrap(), None);
-        assert!(write(&mut stream, &[7; 65_536]).await.is_err());
+        assert!(write(&mut stream, &too_large).await.is_err());
     }
 
     #[tokio::test]

@@ -29,11 +29,11 @@ impl ResolvConf {
             let mut words = line.split_ascii_whitespace();
             match words.next() {
                 Some("nameserver") => {
-                    found.servers.extend(words.next().and_then(NameServer::parse))
+                    found.servers.extend(words.next().and_then(NameServer::parse));
                 }
                 Some("search") => found.search = words.filter_map(domain).collect(),
                 Some("domain") => {
-                    found.search = words.next().and_then(domain).into_iter().collect()
+                    found.search = words.next().and_then(domain).into_iter().collect();
                 }
                 _ => {}
             }

@@ -113,7 +113,7 @@ impl Server {
     }
 
     /// Returns a function that returns the name table as JSON, for `/debug/ndsz`.
-    pub fn debug(&self) -> impl Fn() -> String + Send + Sync + 'static {
+    pub fn debug(&self) -> impl Fn() -> String + Send + Sync + use<> {
         let names = self.shared.names.clone();
         move || {
             let table = names.borrow().clone().unwrap_or_default();
