@@ -36,6 +36,8 @@ impl Agent {
             .or_else(|_| fs::copy(std::env::current_exe()?, &envoy).map(drop))?;
         fs::write(root.join("etc/istio/pod/labels"), "app=\"web\"\n")?;
         fs::write(root.join("etc/istio/pod/annotations"), "")?;
+        // Istio's agent needs a template, and its image has a long one.
+        fs::write(root.join("var/lib/istio/envoy/envoy_bootstrap_tmpl.json"), "{}")?;
         fs::write(root.join("var/run/secrets/tokens/istio-token"), "token")?;
         let key = rcgen::generate_simple_self_signed(["istiod.istio-system.svc".to_owned()])?;
         fs::write(root.join("var/run/secrets/istio/root-cert.pem"), key.cert.pem())?;
@@ -47,7 +49,7 @@ impl Agent {
             .args(["--proxyLogLevel=warning", "--log_output_level=default:error"])
             .env_clear()
             .envs(ENVIRONMENT)
-            .env("PROXY_CONFIG", format!(r#"{{"binaryPath":"{}"}}"#, envoy.display()))
+            .env("PROXY_CONFIG", format!(r#"{{"binaryPath":"{}","terminationDrainDuration":"0s"}}"#, envoy.display()))
             .current_dir(root)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -130,7 +132,7 @@ impl Drop for Agent {
     }
 }
 
-const FOLDERS: [&str; 7] = [
+const FOLDERS: [&str; 8] = [
     "etc/istio/proxy",
     "etc/istio/pod",
     "var/run/secrets/tokens",
@@ -138,8 +140,9 @@ const FOLDERS: [&str; 7] = [
     "var/run/secrets/workload-spiffe-uds",
     "var/run/secrets/credential-uds",
     "var/lib/istio/data",
+    "var/lib/istio/envoy",
 ];
-const ENVIRONMENT: [(&str, &str); 10] = [
+const ENVIRONMENT: [(&str, &str); 9] = [
     ("PILOT_CERT_PROVIDER", "istiod"),
     ("CA_ADDR", "127.0.0.1:15012"),
     ("POD_NAME", "web"),
@@ -149,5 +152,4 @@ const ENVIRONMENT: [(&str, &str); 10] = [
     ("HOST_IP", "127.0.0.1"),
     ("TRUST_DOMAIN", "cluster.local"),
     ("MINIMUM_DRAIN_DURATION", "0s"),
-    ("TERMINATION_DRAIN_DURATION_SECONDS", "0"),
 ];
