@@ -1,1 +1,0 @@
-//! `pilot-agent proxy`: the parts of the agent, wired together.

@@ -1,0 +1,110 @@
+//! Bootstraps of the current configuration, computed again when one of its files changes.
+
+use std::convert::Infallible;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use tokio::sync::watch;
+
+use crate::bootstrap::{bootstrap, grpc};
+use crate::config::{self, Config, EnvoyOptions, Files, Inputs};
+use crate::health::{Health, Part};
+use crate::node::Node;
+use crate::supervisor::Desired;
+use crate::watch::watch;
+
+/// Source of bootstraps.
+pub(super) struct Bootstraps {
+    inputs: Inputs,
+    /// Socket of Envoy's certificates.
+    secrets: PathBuf,
+    health: Arc<Health>,
+}
+
+impl Bootstraps {
+    pub(super) fn new(inputs: Inputs, secrets: PathBuf, health: Arc<Health>) -> Self {
+        Self { inputs, secrets, health }
+    }
+
+    /// Returns the bootstrap that Envoy starts with.
+    pub(super) fn first(&self, config: &Config) -> Result<Desired> {
+        let envoy = config.envoy.as_ref().context("DISABLE_ENVOY is set")?;
+        self.desired(config, envoy)
+    }
+
+    fn desired(&self, config: &Config, envoy: &EnvoyOptions) -> Result<Desired> {
+        let override_text = match &envoy.bootstrap_override {
+            Some(file) => Some(
+                fs::read_to_string(file)
+                    .with_context(|| format!("reading {} (ISTIO_BOOTSTRAP_OVERRIDE)", file.display()))?,
+            ),
+            None => None,
+        };
+        let bootstrap = bootstrap(config, envoy, &Node::new(config), &self.secrets);
+        Ok(Desired { bootstrap, override_text })
+    }
+
+    /// Publishes a new bootstrap after each change of a file. An invalid configuration leaves the
+    /// bootstrap as it is, and readiness' text says so.
+    pub(super) async fn follow(mut self, desired: watch::Sender<Arc<Desired>>) -> Infallible {
+        let (changes, mut changed) = watch::channel(());
+        let mut files = self.inputs.watched_files();
+        files.extend(self.bootstrap_override());
+        let watching = watch(files, INTERVAL, move || drop(changes.send(())));
+        tokio::pin!(watching);
+        loop {
+            tokio::select! {
+                never = &mut watching => match never {},
+                _ = changed.changed() => {}
+            }
+            match self.again() {
+                Ok(next) => {
+                    self.health.clear(Part::Configuration);
+                    desired.send_if_modified(|current| {
+                        let is_new = **current != next;
+                        if is_new {
+                            *current = Arc::new(next);
+                        }
+                        is_new
+                    });
+                }
+                Err(error) => {
+                    let message = format!("the changed configuration is not applied: {error:#}");
+                    tracing::warn!("{message}");
+                    self.health.set(Part::Configuration, message);
+                }
+            }
+        }
+    }
+
+    fn bootstrap_override(&self) -> Option<PathBuf> {
+        config::resolve(&self.inputs).ok()?.config.envoy?.bootstrap_override
+    }
+
+    fn again(&mut self) -> Result<Desired> {
+        self.inputs.files = Files::read(&self.inputs.arguments.mesh_config);
+        let config = config::resolve(&self.inputs)?.config;
+        self.first(&config)
+    }
+
+    /// Writes the bootstrap of gRPC applications, in one step.
+    pub(super) fn write_grpc(&self, config: &Config) -> Result<()> {
+        let Some(file) = &config.grpc_bootstrap else { return Ok(()) };
+        let folder = std::env::current_dir().context("finding the working directory")?;
+        let text = format!("{:#}", grpc::bootstrap(config, &Node::new(config), &folder));
+        let written = match file.parent() {
+            Some(parent) => fs::create_dir_all(parent),
+            None => Ok::<_, io::Error>(()),
+        };
+        written
+            .and_then(|()| local_files::replace_file(file, 0o644, &[text.as_bytes()]))
+            .with_context(|| format!("writing {} (GRPC_XDS_BOOTSTRAP)", file.display()))
+    }
+}
+
+/// The kubelet needs up to a minute to write a changed annotation.
+const INTERVAL: Duration = Duration::from_secs(1);

@@ -1,0 +1,181 @@
+//! `pilot-agent proxy`: the parts of the agent, wired together.
+//!
+//! Every socket is bound before Envoy starts, so that Envoy finds the relay, its secrets and names at once.
+
+mod bootstraps;
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use prometheus_client::registry::Registry;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::admin::Admin;
+use crate::app::{App, Dialer, ProbeTable};
+use crate::channel::{ChannelOptions, ControlPlane};
+use crate::config::{Config, Inputs, StatusOptions};
+use crate::health::Health;
+use crate::relay::{self, Relay, RelayOptions};
+use crate::status::{self, Names, ScrapeTarget, Scraper, ServingEnvoy, ShutdownRequest, Status};
+use crate::supervisor::{self, Exit, Supervisor};
+use crate::{dns, secrets};
+
+use bootstraps::Bootstraps;
+
+/// Runs the agent until Envoy or a signal ends it. Call it on the main thread: Envoy ends with the
+/// thread that started it.
+pub async fn run(inputs: Inputs, config: Config) -> Result<Exit> {
+    let health = Arc::new(Health::default());
+    let mut registry = Registry::default();
+    let mut tasks = JoinSet::new();
+
+    let sockets = secrets::sockets(&config.certificates, &config.paths);
+    let (roots, configured_roots) = watch::channel(Vec::new());
+    let metrics = secrets::Metrics::default();
+    metrics.register(&mut registry);
+    let settings = secrets::Settings::from_config(&config);
+    let secrets =
+        secrets::start(&settings, &sockets, configured_roots, Arc::clone(&health), metrics)
+            .context("serving certificates")?;
+
+    let metrics = relay::Metrics::default();
+    metrics.register(&mut registry);
+    let identity = (!config.discovery.send_token).then(|| secrets.identity.clone());
+    let control_plane = ControlPlane::new(ChannelOptions::of_discovery(&config), identity);
+    // Pods report no health of their own: the kubelet does.
+    let (_application, application) = watch::channel(None);
+    let relay = Relay::new(
+        RelayOptions::new(&config),
+        control_plane,
+        application,
+        roots,
+        Arc::clone(&health),
+        metrics,
+    );
+    let listener = relay.listen().context("relaying xDS")?;
+    tasks.spawn(relay.clone().serve(listener));
+
+    let names = match &config.dns {
+        Some(options) => {
+            let metrics = dns::Metrics::default();
+            metrics.register(&mut registry);
+            let (tables, receiver) = watch::channel(None);
+            let server = dns::Server::bind(options, &config.pod, receiver.clone(), metrics)
+                .context("serving DNS")?;
+            let names = NameTable { tables: receiver, json: Box::new(server.debug()) };
+            tasks.spawn(forward_names(relay.names(), tables));
+            tasks.spawn(server.run(Arc::clone(&health)));
+            Some(Arc::new(names) as Arc<dyn Names>)
+        }
+        None => None,
+    };
+
+    let supervisor_options = supervisor::Options::new(&config);
+    let supervisor_metrics = supervisor::Metrics::default();
+    supervisor_metrics.register(&mut registry);
+    let (requests, received) = mpsc::channel(REQUESTS);
+    let (serving, epoch) = watch::channel(None);
+    let admin = supervisor_options.as_ref().map(|options| Admin::new(options.admin));
+    if let Some(options) = &config.status {
+        let metrics = status::Metrics::default();
+        metrics.register(&mut registry);
+        let dialer = Dialer::new(config.pod.addresses[0], options.probe_localhost);
+        let status = Status {
+            app: application_probes(options, &dialer)?,
+            scraper: Arc::new(Scraper::new(
+                Arc::new(registry),
+                metrics,
+                admin.clone(),
+                dialer,
+                ScrapeTarget::parse_all(options)?,
+            )),
+            envoy: admin.map(|admin| ServingEnvoy { admin, epoch }),
+            names,
+            health: Arc::clone(&health),
+            shutdown: Box::new(move |request| requests.try_send(request.into()).is_ok()),
+            metrics_on_loopback_only: options.metrics_on_loopback_only,
+        };
+        let listener = status::bind(options.port, &config.pod.addresses)
+            .with_context(|| format!("listening on the status port {}", options.port))?;
+        tasks.spawn(status::serve(listener, status));
+    }
+
+    let bootstraps = Bootstraps::new(inputs, sockets.envoy, Arc::clone(&health));
+    match supervisor_options {
+        Some(options) => {
+            let (desired, receiver) = watch::channel(Arc::new(bootstraps.first(&config)?));
+            tasks.spawn(bootstraps.follow(desired));
+            let supervisor = Supervisor::new(options, health, supervisor_metrics, serving);
+            supervisor.run(receiver, received).await.context("supervising Envoy")
+        }
+        None => {
+            bootstraps.write_grpc(&config)?;
+            until_asked_to_end(received).await
+        }
+    }
+}
+
+/// Returns the probes and handlers of the application.
+fn application_probes(options: &StatusOptions, dialer: &Dialer) -> Result<App> {
+    let probes = match &options.app_probers {
+        Some(text) => ProbeTable::parse(text).context("ISTIO_KUBE_APP_PROBERS")?,
+        None => ProbeTable::default(),
+    };
+    App::new(probes, dialer.clone()).context("preparing probes of the application")
+}
+
+/// Builds the table for DNS from each table of the control plane.
+async fn forward_names(
+    mut names: watch::Receiver<Option<relay::NameTable>>,
+    tables: watch::Sender<Option<Arc<dns::Table>>>,
+) {
+    while names.changed().await.is_ok() {
+        let table = names.borrow_and_update().as_ref().map(|table| Arc::new(table.into()));
+        tables.send_replace(table);
+    }
+}
+
+/// Waits for the end of an agent without Envoy.
+async fn until_asked_to_end(mut requests: mpsc::Receiver<supervisor::Request>) -> Result<Exit> {
+    let mut terminate = signal(SignalKind::terminate()).context("handling SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("handling SIGINT")?;
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => return Ok(Exit::Terminated),
+            _ = interrupt.recv() => return Ok(Exit::Terminated),
+            Some(request) = requests.recv() => if request == supervisor::Request::Quit {
+                return Ok(Exit::Quit);
+            },
+        }
+    }
+}
+
+impl From<ShutdownRequest> for supervisor::Request {
+    fn from(request: ShutdownRequest) -> Self {
+        match request {
+            ShutdownRequest::Drain => Self::Drain,
+            ShutdownRequest::Quit => Self::Quit,
+        }
+    }
+}
+
+/// Name table of the DNS proxy, for the status port.
+struct NameTable {
+    tables: watch::Receiver<Option<Arc<dns::Table>>>,
+    json: Box<dyn Fn() -> String + Send + Sync>,
+}
+
+impl Names for NameTable {
+    fn received(&self) -> bool {
+        self.tables.borrow().is_some()
+    }
+
+    fn json(&self) -> String {
+        (self.json)()
+    }
+}
+
+/// Requests of the status port that may wait for the supervisor.
+const REQUESTS: usize = 8;
