@@ -16,6 +16,8 @@ use e2e::port::free_port;
 use e2e::process::Process;
 use e2e::programs::Programs;
 use e2e::skipped_tests;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+use serde_json::json;
 
 /// Running istiod. Its programs end with this value.
 pub(crate) struct Fixture {
@@ -24,6 +26,7 @@ pub(crate) struct Fixture {
     arguments: Vec<String>,
     ports: Ports,
     root: PathBuf,
+    additional_root: String,
     servers: ApiServers,
 }
 
@@ -51,11 +54,12 @@ impl Fixture {
         kubectl.must(["create", "serviceaccount", SERVICE_ACCOUNT, "-n", NAMESPACE])?;
         let program = unpack(&folder.join("pilot-discovery.zst"), &servers.folder().node())?;
         let ports = Ports { secure: free_port()?, http: free_port()? };
-        let arguments = arguments(&servers, &ports)?;
+        let additional_root = additional_root()?;
+        let arguments = arguments(&servers, &ports, &additional_root)?;
         let istiod = start(&servers, &program, &arguments, &ports)?;
         let root = servers.folder().node().join("root-cert.pem");
         let istiod = Mutex::new(istiod);
-        let fixture = Self { istiod, program, arguments, ports, root, servers };
+        let fixture = Self { istiod, program, arguments, ports, root, additional_root, servers };
         fixture.write_root()?;
         Ok(Some(fixture))
     }
@@ -70,6 +74,11 @@ impl Fixture {
         &self.root
     }
 
+    /// Returns the root, as PEM, that the mesh trusts beside istiod's.
+    pub(crate) fn additional_root(&self) -> &str {
+        &self.additional_root
+    }
+
     /// Returns kubectl of the administrator.
     pub(crate) fn kubectl(&self) -> &Kubectl {
         self.servers.kubectl()
@@ -77,10 +86,10 @@ impl Fixture {
 
     /// Requests a token of the workload's `ServiceAccount`, and returns its file.
     pub(crate) fn token(&self, audience: &str) -> Result<PathBuf> {
-        let audience = format!("--audience={audience}");
-        let arguments = ["create", "token", SERVICE_ACCOUNT, "-n", NAMESPACE, &audience];
+        let flag = format!("--audience={audience}");
+        let arguments = ["create", "token", SERVICE_ACCOUNT, "-n", NAMESPACE, &flag];
         let token = self.kubectl().must(arguments)?;
-        self.servers.folder().write("istio-token", token.trim())
+        self.servers.folder().write(&format!("tokens/{audience}"), token.trim())
     }
 
     /// Kills istiod.
@@ -106,8 +115,19 @@ impl Fixture {
     }
 }
 
-fn arguments(servers: &ApiServers, ports: &Ports) -> Result<Vec<String>> {
-    let mesh = servers.folder().write("mesh", MESH)?;
+fn additional_root() -> Result<String> {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    Ok(params.self_signed(&KeyPair::generate()?)?.pem())
+}
+
+fn arguments(servers: &ApiServers, ports: &Ports, root: &str) -> Result<Vec<String>> {
+    // JSON is YAML.
+    let mesh = json!({
+        "defaultConfig": {"discoveryAddress": "istiod.istio-system.svc:15012"},
+        "caCertificates": [{"pem": root}],
+    });
+    let mesh = servers.folder().write("mesh", mesh.to_string())?;
     let local = |port: u16| format!("127.0.0.1:{port}");
     Ok(vec![
         "discovery".to_owned(),
@@ -134,10 +154,13 @@ fn start(
         format!("--chdir={}", folder.display()),
         "POD_NAMESPACE=istio-system".to_owned(),
         "POD_NAME=istiod-1".to_owned(),
+        // Sends additional roots to agents.
+        "ISTIO_MULTIROOT_MESH=true".to_owned(),
         program.display().to_string(),
     ];
     let command = in_folder.iter().chain(arguments);
-    let mut istiod = Process::start(servers.folder(), "istiod", Path::new("/usr/bin/env"), command)?;
+    let mut istiod =
+        Process::start(servers.folder(), "istiod", Path::new("/usr/bin/env"), command)?;
     let server = SocketAddr::from((Ipv4Addr::LOCALHOST, ports.http));
     istiod.wait_until("istiod is ready", PATIENCE, || http::get(server, "/ready")?.expect_ok())?;
     Ok(istiod)
@@ -163,5 +186,4 @@ pub(crate) const NAMESPACE: &str = "shop";
 pub(crate) const SERVICE_ACCOUNT: &str = "web";
 /// Name in istiod's certificate.
 pub(crate) const SERVER_NAME: &str = "istiod.istio-system.svc";
-const MESH: &str = "defaultConfig:\n  discoveryAddress: istiod.istio-system.svc:15012\n";
 const PATIENCE: Duration = Duration::from_secs(60);

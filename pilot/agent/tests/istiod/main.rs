@@ -7,6 +7,7 @@
 mod client;
 mod fixture;
 mod node;
+mod recorder;
 mod relayed;
 
 use std::process::ExitCode;
@@ -46,9 +47,10 @@ macro_rules! cases {
 
 fn trials(fixture: Option<&Arc<Fixture>>) -> Vec<Trial> {
     cases![fixture,
-        relayed::delta_stream_has_the_bytes_of_a_direct_one
-        relayed::sotw_stream_has_the_bytes_of_a_direct_one
+        relayed::delta_stream_is_relayed_byte_for_byte
+        relayed::sotw_stream_is_relayed_byte_for_byte
         relayed::name_table_has_every_service
+        relayed::additional_roots_of_the_mesh_arrive
         relayed::rejected_token_is_reported_to_envoy
         relayed::streams_reconnect_while_istiod_restarts
     ]

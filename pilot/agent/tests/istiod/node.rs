@@ -17,9 +17,9 @@ pub(crate) fn encoded() -> Bytes {
         ("NAMESPACE", NAMESPACE),
         ("SERVICE_ACCOUNT", SERVICE_ACCOUNT),
     ];
-    let fields = metadata.into_iter().map(|(key, value)| {
-        (key.to_owned(), Value { string_value: Some(value.to_owned()) })
-    });
+    let fields = metadata
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), Value { string_value: Some(value.to_owned()) }));
     let metadata = Struct { fields: fields.collect() };
     let node = Node {
         id: format!("sidecar~192.0.2.7~web-1.{NAMESPACE}~{NAMESPACE}.svc.cluster.local"),

@@ -1,8 +1,8 @@
 //! Streams of istiod through the relay.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,46 +13,69 @@ use pilot_agent::channel::{ChannelOptions, ControlPlane};
 use pilot_agent::config::RootSource;
 use pilot_agent::health::Health;
 use pilot_agent::relay::{Metrics, Relay, RelayOptions};
-use pilot_xds::client;
 use pilot_xds::frame::Header;
-use pilot_xds::messages::{
-    DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
-};
-use pilot_xds::service::{DiscoveryService, Variant};
-use pilot_xds::type_urls::{CLUSTER, ENDPOINT, LISTENER, ROUTE};
+use pilot_xds::messages::{DeltaDiscoveryRequest, DiscoveryRequest};
+use pilot_xds::service::Variant;
+use pilot_xds::type_urls::{CLUSTER, ENDPOINT, LISTENER, NAME_TABLE, PROXY_CONFIG, ROUTE};
 use prost::Message;
 use tempfile::TempDir;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
 
 use crate::client::{Client, within};
 use crate::fixture::{Fixture, NAMESPACE, SERVER_NAME};
 use crate::node;
+use crate::recorder::Recorder;
 
-pub(crate) fn delta_stream_has_the_bytes_of_a_direct_one(fixture: &Fixture) -> Result<()> {
+pub(crate) fn delta_stream_is_relayed_byte_for_byte(fixture: &Fixture) -> Result<()> {
     compare(fixture, Variant::Delta)
 }
 
-pub(crate) fn sotw_stream_has_the_bytes_of_a_direct_one(fixture: &Fixture) -> Result<()> {
+pub(crate) fn sotw_stream_is_relayed_byte_for_byte(fixture: &Fixture) -> Result<()> {
     compare(fixture, Variant::StateOfTheWorld)
 }
 
 fn compare(fixture: &Fixture, variant: Variant) -> Result<()> {
-    service(fixture, "compared")?;
+    let name = if variant == Variant::Delta { "delta" } else { "sotw" };
+    service(fixture, name)?;
+    let cluster = format!("outbound|80||{name}.{NAMESPACE}.svc.cluster.local");
     block_on(async {
-        let relay = RunningRelay::start(fixture, "istio-ca")?;
-        let mut relayed = relay.client(variant).await?;
-        let mut direct = direct(&relay.control_plane, variant).await?;
-        subscribe(&relayed, variant, CLUSTER, &[]).await;
-        let relayed = resources(&mut relayed, variant).await?;
-        let direct = resources(&mut direct, variant).await?;
-        ensure!(relayed.keys().eq(direct.keys()), "types differ");
-        for (type_url, resources) in &relayed {
-            ensure!(!resources.is_empty(), "no {type_url}");
-            ensure!(*resources == direct[type_url], "{type_url} differs");
+        let (recorder, address) = Recorder::start(istiod(fixture, "istio-ca")?).await?;
+        let relay = RunningRelay::to(ControlPlane::new(plaintext(address), None))?;
+        let mut client = relay.client(variant).await?;
+        let (mut requests, mut responses) = (Vec::new(), Vec::new());
+        let types =
+            [(CLUSTER, None), (ENDPOINT, Some(&*cluster)), (LISTENER, None), (ROUTE, Some("80"))];
+        for (type_url, name) in types {
+            let request = subscription(variant, type_url, name.as_slice());
+            requests.push(request.clone());
+            client.requests.send(request).await?;
+            loop {
+                let frame = client.receive().await?.context("the stream ended")?;
+                let header = Header::of_response(&frame)?;
+                let ack = ack(variant, &header);
+                let last = header.type_url == type_url;
+                responses.push(frame);
+                requests.push(ack.clone());
+                client.requests.send(ack).await?;
+                if last {
+                    break;
+                }
+            }
         }
+        let mut names = relay.relay.names();
+        within("the name table", names.wait_for(Option::is_some)).await?;
+        let frames = recorder.frames();
+        let of_envoy = |header: Header| ![NAME_TABLE, PROXY_CONFIG].contains(&header.type_url);
+        let sent = frames.responses.iter();
+        let sent = sent.filter(|frame| Header::of_response(frame).is_ok_and(of_envoy));
+        ensure!(sent.take(responses.len()).eq(&responses), "responses differ");
+        let taken = frames.requests.iter();
+        let taken = taken.filter(|frame| Header::of_request(variant, frame).is_ok_and(of_envoy));
+        // The last ACK may be on its way.
+        ensure!(taken.clone().count() >= requests.len() - 1, "requests are missing");
+        ensure!(taken.zip(&requests).all(|(taken, sent)| taken == sent), "requests differ");
         Ok(())
     })
 }
@@ -89,6 +112,24 @@ pub(crate) fn name_table_has_every_service(fixture: &Fixture) -> Result<()> {
     })
 }
 
+pub(crate) fn additional_roots_of_the_mesh_arrive(fixture: &Fixture) -> Result<()> {
+    block_on(async {
+        for variant in [Variant::Delta, Variant::StateOfTheWorld] {
+            let relay = RunningRelay::start(fixture, "istio-ca")?;
+            let client = relay.client(variant).await?;
+            subscribe(&client, variant, LISTENER, &[]).await;
+            let mut roots = relay.relay.roots();
+            let found =
+                within("additional roots", roots.wait_for(|roots| !roots.is_empty())).await?;
+            ensure!(
+                found.iter().any(|pem| pem.trim() == fixture.additional_root().trim()),
+                "{found:?}"
+            );
+        }
+        Ok(())
+    })
+}
+
 pub(crate) fn rejected_token_is_reported_to_envoy(fixture: &Fixture) -> Result<()> {
     block_on(async {
         let relay = RunningRelay::start(fixture, "another-audience")?;
@@ -113,8 +154,7 @@ pub(crate) fn streams_reconnect_while_istiod_restarts(fixture: &Fixture) -> Resu
         let mut clients = tokio::task::JoinSet::new();
         for index in 0..STREAMS {
             let socket = relay.socket.clone();
-            let variant =
-                if index % 2 == 0 { Variant::Delta } else { Variant::StateOfTheWorld };
+            let variant = if index % 2 == 0 { Variant::Delta } else { Variant::StateOfTheWorld };
             clients.spawn(follow(index, socket, variant, Arc::clone(&seen)));
         }
         for turn in 0..3 {
@@ -166,7 +206,7 @@ async fn follow(
                         seen.insert(index, frame.to_vec());
                     });
                 }
-                acknowledge(&client, variant, &frame).await;
+                let _ = client.requests.send(ack(variant, &header)).await;
             }
         }
         tokio::time::sleep(BETWEEN_ATTEMPTS).await;
@@ -179,9 +219,34 @@ fn service(fixture: &Fixture, name: &str) -> Result<()> {
     fixture.kubectl().must(create).map(drop)
 }
 
+/// Returns a client of istiod with a token of this audience.
+fn istiod(fixture: &Fixture, audience: &str) -> Result<ControlPlane> {
+    let options = ChannelOptions {
+        address: fixture.address(),
+        server_name: Some(SERVER_NAME.to_owned()),
+        root: RootSource::File(fixture.root().to_owned()),
+        token: Some(fixture.token(audience)?),
+        cluster_id: "Kubernetes".to_owned(),
+        headers: Vec::new(),
+        plaintext: false,
+    };
+    Ok(ControlPlane::new(options, None))
+}
+
+fn plaintext(address: SocketAddr) -> ChannelOptions {
+    ChannelOptions {
+        address: address.to_string(),
+        server_name: None,
+        root: RootSource::System,
+        token: None,
+        cluster_id: "Kubernetes".to_owned(),
+        headers: Vec::new(),
+        plaintext: true,
+    }
+}
+
 struct RunningRelay {
     relay: Relay,
-    control_plane: ControlPlane,
     health: Arc<Health>,
     socket: PathBuf,
     task: AbortHandle,
@@ -190,20 +255,12 @@ struct RunningRelay {
 
 impl RunningRelay {
     fn start(fixture: &Fixture, audience: &str) -> Result<Self> {
+        Self::to(istiod(fixture, audience)?)
+    }
+
+    fn to(control_plane: ControlPlane) -> Result<Self> {
         let folder = TempDir::new()?;
         let socket = folder.path().join("XDS");
-        let token = folder.path().join("istio-token");
-        fs::copy(fixture.token(audience)?, &token)?;
-        let options = ChannelOptions {
-            address: fixture.address(),
-            server_name: Some(SERVER_NAME.to_owned()),
-            root: RootSource::File(fixture.root().to_owned()),
-            token: Some(token),
-            cluster_id: "Kubernetes".to_owned(),
-            headers: Vec::new(),
-            plaintext: false,
-        };
-        let control_plane = ControlPlane::new(options, None);
         let options = RelayOptions {
             socket: socket.clone(),
             shared: false,
@@ -213,16 +270,10 @@ impl RunningRelay {
         let (_, application) = watch::channel(None);
         let health = Arc::new(Health::default());
         let metrics = Metrics::default();
-        let relay = Relay::new(
-            options,
-            control_plane.clone(),
-            application,
-            Arc::clone(&health),
-            metrics,
-        );
+        let relay = Relay::new(options, control_plane, application, Arc::clone(&health), metrics);
         let listener = relay.listen()?;
         let task = tokio::spawn(relay.clone().serve(listener)).abort_handle();
-        Ok(Self { relay, control_plane, health, socket, task, _folder: folder })
+        Ok(Self { relay, health, socket, task, _folder: folder })
     }
 
     async fn client(&self, variant: Variant) -> Result<Client, Status> {
@@ -234,49 +285,6 @@ impl Drop for RunningRelay {
     fn drop(&mut self) {
         self.task.abort();
     }
-}
-
-/// Opens a stream to istiod itself. It sends headers with its first response only, so the first
-/// request is ready before.
-async fn direct(control_plane: &ControlPlane, variant: Variant) -> Result<Client> {
-    let channel = control_plane.connect().await?;
-    let (requests, receiver) = mpsc::channel(1);
-    requests.send(subscription(variant, CLUSTER, &[])).await?;
-    let stream = control_plane.request(ReceiverStream::new(receiver))?;
-    let service = DiscoveryService::Aggregated;
-    let responses = client::open(channel.clone(), service, variant, stream).await?.into_inner();
-    Ok(Client { requests, responses, _channel: channel })
-}
-
-/// Subscribes to all types after clusters, and returns the encoded resources of each.
-async fn resources(
-    client: &mut Client,
-    variant: Variant,
-) -> Result<BTreeMap<&'static str, Vec<Bytes>>> {
-    let cluster = format!("outbound|80||compared.{NAMESPACE}.svc.cluster.local");
-    let all = [(CLUSTER, None), (ENDPOINT, Some(&*cluster)), (LISTENER, None), (ROUTE, Some("80"))];
-    let mut found = BTreeMap::new();
-    for (type_url, name) in all {
-        if type_url != CLUSTER {
-            subscribe(client, variant, type_url, name.as_slice()).await;
-        }
-        let frame = next(client, type_url).await?;
-        acknowledge(client, variant, &frame).await;
-        let mut resources: Vec<Bytes> = match variant {
-            Variant::Delta => {
-                let response = DeltaDiscoveryResponse::decode(frame)?;
-                let resources = response.resources.into_iter();
-                resources.filter_map(|resource| Some(resource.resource?.value)).collect()
-            }
-            Variant::StateOfTheWorld => {
-                let response = DiscoveryResponse::decode(frame)?;
-                response.resources.into_iter().map(|resource| resource.value).collect()
-            }
-        };
-        resources.sort();
-        found.insert(type_url, resources);
-    }
-    Ok(found)
 }
 
 /// Returns the next response of a type.
@@ -317,10 +325,10 @@ fn subscription(variant: Variant, type_url: &str, names: &[&str]) -> Bytes {
     .into()
 }
 
-async fn acknowledge(client: &Client, variant: Variant, frame: &Bytes) {
-    let Ok(header) = Header::of_response(frame) else { return };
+/// Returns the ACK of a response.
+fn ack(variant: Variant, header: &Header<'_>) -> Bytes {
     let (type_url, response_nonce) = (header.type_url.to_owned(), header.nonce.to_owned());
-    let request = match variant {
+    match variant {
         Variant::Delta => {
             DeltaDiscoveryRequest { type_url, response_nonce, ..DeltaDiscoveryRequest::default() }
                 .encode_to_vec()
@@ -329,8 +337,8 @@ async fn acknowledge(client: &Client, variant: Variant, frame: &Bytes) {
             DiscoveryRequest { type_url, response_nonce, ..DiscoveryRequest::default() }
                 .encode_to_vec()
         }
-    };
-    let _ = client.requests.send(request.into()).await;
+    }
+    .into()
 }
 
 fn block_on(case: impl Future<Output = Result<()>>) -> Result<()> {

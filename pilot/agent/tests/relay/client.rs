@@ -44,17 +44,8 @@ impl Client {
         Ok(Self { requests, responses, _channel: channel })
     }
 
-    pub(crate) async fn send(&self, frame: Bytes) {
-        within("a request to be taken", self.requests.send(frame)).await.unwrap();
-    }
-
     /// Returns the next response; `None` when the stream ends without an error.
     pub(crate) async fn receive(&mut self) -> Result<Option<Bytes>, Status> {
         within("a response", self.responses.message()).await
-    }
-
-    /// Returns the next response's frame.
-    pub(crate) async fn frame(&mut self) -> Bytes {
-        self.receive().await.unwrap().expect("a response")
     }
 }

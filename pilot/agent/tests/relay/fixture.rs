@@ -192,6 +192,17 @@ impl Drop for RunningRelay {
     }
 }
 
+impl Client {
+    pub(crate) async fn send(&self, frame: Bytes) {
+        within("a request to be taken", self.requests.send(frame)).await.unwrap();
+    }
+
+    /// Returns the next response's frame.
+    pub(crate) async fn frame(&mut self) -> Bytes {
+        self.receive().await.unwrap().expect("a response")
+    }
+}
+
 /// Request of a type. The nonce tells requests of a test apart.
 pub(crate) fn request(variant: Variant, type_url: &str, nonce: &str) -> Bytes {
     let (type_url, response_nonce) = (type_url.to_owned(), nonce.to_owned());
