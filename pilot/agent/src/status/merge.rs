@@ -20,7 +20,7 @@ pub enum MergeSource {
 pub enum MetricsFormat {
     /// Prometheus' text format 0.0.4.
     Text,
-    /// OpenMetrics 1.0.0.
+    /// `OpenMetrics` 1.0.0.
     OpenMetrics,
 }
 
@@ -43,7 +43,7 @@ pub struct InvalidLine;
 /// Longest line that is held back until its end arrives.
 pub const LINE_LIMIT: usize = 16 * 1024;
 
-/// Last line of a page in OpenMetrics.
+/// Last line of a page in `OpenMetrics`.
 pub const END: &[u8] = b"# EOF\n";
 
 impl PartScanner {
