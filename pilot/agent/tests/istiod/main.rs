@@ -3,6 +3,8 @@
 //!
 //! The cases run one after the other on the main thread, which the programs' lives depend on.
 
+#![expect(clippy::unwrap_used, reason = "a failing test may panic")]
+
 #[path = "../relay/client.rs"]
 mod client;
 mod fixture;
