@@ -26,6 +26,7 @@ impl Process {
         agent: &Path,
         envoy: &Path,
         arguments: &[OsString],
+        stdout: Stdio,
         stderr: Stdio,
     ) -> io::Result<(Self, Child)> {
         let child = Command::new(agent)
@@ -34,6 +35,7 @@ impl Process {
             .arg(envoy)
             .args(arguments)
             .stdin(Stdio::null())
+            .stdout(stdout)
             .stderr(stderr)
             .kill_on_drop(true)
             .spawn()?;

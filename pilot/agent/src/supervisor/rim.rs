@@ -223,7 +223,7 @@ impl Rim {
         let arguments = command::arguments(&self.options, hot_restart, epoch, &path, text);
         let Options { agent, envoy, .. } = &self.options;
         let (process, mut child) =
-            Process::start(agent, &envoy.binary, &arguments, Stdio::inherit())
+            Process::start(agent, &envoy.binary, &arguments, Stdio::inherit(), Stdio::inherit())
                 .map_err(|error| format!("starting {}: {error}", agent.display()))?;
         tracing::info!("starting Envoy (epoch {epoch}, process {})", process.id());
         self.metrics.starts.inc();
@@ -307,7 +307,7 @@ impl Rim {
         let mut arguments = command::arguments(&self.options, false, 0, &file, text);
         arguments.extend(["--mode".into(), "validate".into()]);
         let Options { agent, envoy, .. } = &self.options;
-        let (process, child) = Process::start(agent, &envoy.binary, &arguments, Stdio::piped())?;
+        let (process, child) = Process::start(agent, &envoy.binary, &arguments, Stdio::null(), Stdio::piped())?;
         Ok((process, child, file))
     }
 

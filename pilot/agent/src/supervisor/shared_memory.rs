@@ -16,7 +16,7 @@ pub(super) struct SharedMemory {
 impl SharedMemory {
     /// Returns the segment of a base id, without opening it.
     pub(super) fn new(base_id: u32) -> Self {
-        let path = Path::new(FOLDER).join(format!("envoy_shared_memory_{}0", base_id));
+        let path = Path::new(FOLDER).join(format!("envoy_shared_memory_{base_id}0"));
         Self { path }
     }
 
