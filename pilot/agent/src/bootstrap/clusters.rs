@@ -126,7 +126,6 @@ fn remote_cluster(
     if address.host.parse::<IpAddr>().is_err() {
         cluster["type"] = "STRICT_DNS".into();
         cluster["dns_lookup_family"] = families.dns_lookup().into();
-        cluster["respect_dns_ttl"] = true.into();
     }
     if is_http2 {
         cluster["typed_extension_protocol_options"] = http2(&json!({}));

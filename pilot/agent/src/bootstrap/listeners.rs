@@ -78,9 +78,6 @@ fn compressors() -> Vec<Value> {
             "name": format!("envoy.filters.http.compressor.{name}"),
             "typed_config": {
                 "@type": super::type_url("filters.http.compressor.v3.Compressor"),
-                "response_direction_config": { "common_config": {
-                    "content_type": ["text/plain", "application/openmetrics-text"],
-                } },
                 "compressor_library": {
                     "name": name,
                     "typed_config": typed(&format!("compression.{name}.compressor.v3.{message}")),

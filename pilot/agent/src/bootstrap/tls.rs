@@ -67,7 +67,8 @@ fn validation(tls: &ClientTls) -> (&'static str, Option<Value>) {
         });
         return ("combined_validation_context", Some(combined));
     } else {
-        context.insert("system_root_certs".to_owned(), json!({}));
+        // Envoy rejects its own `system_root_certs` beside names.
+        context.insert("trusted_ca".to_owned(), file(SYSTEM_ROOTS));
     }
     ("validation_context", Some(Value::Object(context)))
 }
@@ -99,3 +100,6 @@ fn secret(name: &str) -> Value {
         },
     })
 }
+
+/// The system's root certificates in the proxy's image.
+const SYSTEM_ROOTS: &str = "/etc/ssl/certs/ca-certificates.crt";

@@ -45,7 +45,7 @@ fn envoy_accepts_every_combination() {
 
 #[test]
 fn envoy_rejects_an_invalid_override() {
-    let case = Case { bootstrap_override: "admin: {port: 1}", ..Case::default() };
+    let case = Case { bootstrap_override: "admin: {address: 1}", ..Case::default() };
     let error = validate(&case).unwrap_err();
     assert!(error.contains("admin"), "{error}");
 }
@@ -88,9 +88,16 @@ fn validate(case: &Case) -> Result<(), String> {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned()
         + &String::from_utf8_lossy(&output.stdout);
-    // An unknown or deprecated field is a warning.
-    let warns = text.contains("unknown field") || text.contains("eprecated");
-    if output.status.success() && !warns { Ok(()) } else { Err(text) }
+    let odd = text.lines().find(|line| {
+        // Envoy has no other way to a tracer for all listeners.
+        let is_tracing = line.contains("config.bootstrap.v3.Bootstrap.tracing'");
+        line.contains("unknown field") || line.contains("Deprecated field") && !is_tracing
+    });
+    match odd {
+        None if output.status.success() => Ok(()),
+        None => Err(text),
+        Some(warning) => Err(warning.to_owned()),
+    }
 }
 
 /// Files that TLS settings of the cases name.

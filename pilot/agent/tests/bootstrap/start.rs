@@ -57,7 +57,7 @@ fn started_envoy_has_the_generated_configuration() {
     });
     let info: Value = serde_json::from_str(&info.unwrap()).unwrap();
     // No control plane has answered yet.
-    assert_eq!(info["state"], "INITIALIZING", "{info}");
+    assert_eq!(info["state"], "PRE_INITIALIZING", "{info}");
     assert_eq!(info["command_line_options"]["drain_strategy"], "Immediate");
     assert_eq!(info["node"]["id"], "sidecar~127.0.0.1~web.shop~shop.svc.cluster.local");
     assert_eq!(info["node"]["metadata"]["NAMESPACE"], "shop");
