@@ -65,7 +65,7 @@ impl Families {
 }
 
 /// Returns a TCP address.
-pub(super) fn socket(host: impl ToString, port: u16) -> Value {
+pub(super) fn socket(host: &impl ToString, port: u16) -> Value {
     json!({ "socket_address": { "address": host.to_string(), "port_value": port } })
 }
 

@@ -25,7 +25,7 @@ pub(super) fn clusters(
     let timeout = options.connect_timeout;
     let loopback = families.loopback();
     let mut clusters = vec![
-        fixed(ADMIN_CLUSTER, timeout, &socket(loopback, envoy.admin_port)),
+        fixed(ADMIN_CLUSTER, timeout, &socket(&loopback, envoy.admin_port)),
         unix(XDS_CLUSTER, timeout, &config.paths.configuration.join("XDS"), Http2::KeptAlive),
         unix(
             SDS_CLUSTER,
@@ -35,7 +35,7 @@ pub(super) fn clusters(
         ),
     ];
     if let Some(status) = &config.status {
-        clusters.push(fixed(AGENT_CLUSTER, timeout, &socket(loopback, status.port)));
+        clusters.push(fixed(AGENT_CLUSTER, timeout, &socket(&loopback, status.port)));
     }
     if is_zone_aware(node) {
         clusters.push(local_cluster(timeout));

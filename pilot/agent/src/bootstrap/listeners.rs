@@ -57,7 +57,7 @@ impl Endpoint {
         let (first, other) = families.wildcards();
         let mut listener = json!({
             "name": name,
-            "address": socket(first, port),
+            "address": socket(&first, port),
             "bypass_overload_manager": bypass_overload,
             "filter_chains": [{ "filters": [{
                 "name": "envoy.filters.network.http_connection_manager",
@@ -65,7 +65,7 @@ impl Endpoint {
             }] }],
         });
         if let Some(other) = other {
-            listener["additional_addresses"] = json!([{ "address": socket(other, port) }]);
+            listener["additional_addresses"] = json!([{ "address": socket(&other, port) }]);
         }
         listener
     }

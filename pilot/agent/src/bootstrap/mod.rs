@@ -29,7 +29,7 @@ pub fn bootstrap(config: &Config, envoy: &EnvoyOptions, node: &Node) -> Value {
     let mut bootstrap = json!({
         "node": node.to_json(),
         "admin": {
-            "address": address::socket(families.loopback(), envoy.admin_port),
+            "address": address::socket(&families.loopback(), envoy.admin_port),
             "ignore_global_conn_limit": true,
         },
         "application_log_config": log::format(options.json_log),

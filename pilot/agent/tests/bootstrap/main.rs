@@ -1,5 +1,7 @@
 //! Generated bootstraps, given to the real Envoy.
 
+#![expect(clippy::unwrap_used, reason = "a failing test may panic")]
+
 mod inputs;
 mod start;
 
