@@ -125,6 +125,7 @@ pub struct EnvoyOptions {
 
 /// Connection to the control plane.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches of the environment")]
 pub struct DiscoveryOptions {
     /// `HOST:PORT` of the control plane.
     pub address: String,
@@ -136,6 +137,8 @@ pub struct DiscoveryOptions {
     pub send_token: bool,
     /// Delta xDS, unless `ISTIO_DELTA_XDS=false`.
     pub delta: bool,
+    /// Subscribes to `ProxyConfig` for additional roots, `PROXY_CONFIG_XDS_AGENT`.
+    pub additional_roots: bool,
     /// Additional headers, from `XDS_HEADER_*`.
     pub headers: Vec<(String, String)>,
     /// True if the connection is not encrypted: the address has port 15010, or
