@@ -21,7 +21,7 @@ use self::socket::{SocketError, Sockets};
 use self::store::SecretStore;
 use self::worker::{Attempts, CHAIN, Change, KEY, Provisioned, Source, Worker};
 use crate::channel::{ChannelOptions, ControlPlane, Identity};
-use crate::config::Config;
+use crate::config::{CertificateOptions, Config, Paths, Pod};
 use crate::health::Health;
 
 pub mod certificate;
@@ -60,6 +60,8 @@ pub struct Timing {
     pub request_timeout: Duration,
     /// Delays between failed requests.
     pub backoff: Backoff,
+    /// Renewals after a change of the mesh's roots are spread over this time.
+    pub root_spread: Duration,
     /// Delay between failed writes of copies.
     pub output_retry: Duration,
 }
@@ -72,32 +74,56 @@ impl Default for Timing {
                 first: Duration::from_millis(500),
                 longest: Duration::from_secs(30),
             },
+            root_spread: Duration::from_secs(30),
             output_retry: Duration::from_secs(10),
         }
     }
 }
 
+/// Settings of the certificates.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Options of the workload certificate.
+    pub options: CertificateOptions,
+    /// The pod, whose identity the certificate has.
+    pub pod: Pod,
+    /// Files and folders.
+    pub paths: Paths,
+    /// Times of the requests.
+    pub timing: Timing,
+}
+
+impl Settings {
+    /// Takes the settings from the agent's configuration.
+    pub fn from_config(config: &Config) -> Self {
+        Self {
+            options: config.certificates.clone(),
+            pod: config.pod.clone(),
+            paths: config.paths.clone(),
+            timing: Timing::default(),
+        }
+    }
+}
+
 /// Returns the SDS sockets of the pod. Connects to them, to tell a foreign one from the agent's.
-pub fn sockets(config: &Config) -> Sockets {
-    let folder = &config.paths.workload_socket_folder;
-    Sockets::choose(folder, &config.certificates.socket_file, socket::is_served)
+pub fn sockets(options: &CertificateOptions, paths: &Paths) -> Sockets {
+    Sockets::choose(&paths.workload_socket_folder, &options.socket_file, socket::is_served)
 }
 
 /// Serves SDS, and requests the first certificate.
 ///
 /// `sockets` is the result of [`sockets`]; `roots` are the roots in the mesh's `ProxyConfig`.
 pub fn start(
-    config: &Config,
+    settings: &Settings,
     sockets: &Sockets,
-    timing: Timing,
     roots: watch::Receiver<Vec<String>>,
     health: Arc<Health>,
     metrics: Metrics,
 ) -> Result<Secrets, SocketError> {
-    let options = &config.certificates;
+    let Settings { options, pod, paths, timing } = settings;
     let conditions = Arc::new(Conditions::new(health));
     let store = Arc::new(SecretStore::default());
-    let source = choose_source(config, sockets, timing);
+    let source = choose_source(settings, sockets);
     let (identity, identity_receiver) = watch::channel(None);
     let mut tasks = JoinSet::new();
 
@@ -121,15 +147,15 @@ pub fn start(
                 tasks.spawn(write_copies(folder, retry, written, Arc::clone(&conditions)));
             }
             let (sender, changes) = mpsc::unbounded_channel();
-            follow_files(config, &source, &sender, &conditions, &metrics, &mut tasks);
+            follow_files(options, paths, &source, &sender, &conditions, &metrics, &mut tasks);
             tasks.spawn(forward_roots(roots, sender));
             let worker = Worker {
                 options: options.clone(),
-                identity: SpiffeId::from_pod(&config.pod),
+                identity: SpiffeId::from_pod(pod),
                 source,
                 publisher: Publisher::new(store, identity, copies),
                 changes,
-                backoff: timing.backoff,
+                timing: *timing,
                 conditions,
                 metrics,
                 attempts: Attempts::new(),
@@ -142,12 +168,8 @@ pub fn start(
 }
 
 /// Returns the source of the workload certificate, or the reason for which there is none.
-fn choose_source(
-    config: &Config,
-    sockets: &Sockets,
-    timing: Timing,
-) -> Result<Source, &'static str> {
-    let (options, paths) = (&config.certificates, &config.paths);
+fn choose_source(settings: &Settings, sockets: &Sockets) -> Result<Source, &'static str> {
+    let Settings { options, pod, paths, timing } = settings;
     if sockets.is_foreign() {
         return Err("another program serves the workload certificate; this socket serves files");
     }
@@ -169,7 +191,7 @@ fn choose_source(
         server_name: options.server_name.clone(),
         root: options.ca_root.clone(),
         token: provisioned.is_none().then(|| paths.token.clone()),
-        cluster_id: config.pod.cluster_id.clone(),
+        cluster_id: pod.cluster_id.clone(),
         headers: options.headers.clone(),
         plaintext: false,
     };
@@ -180,16 +202,16 @@ fn choose_source(
 
 /// Starts tasks that follow the mounted files.
 fn follow_files(
-    config: &Config,
+    options: &CertificateOptions,
+    paths: &Paths,
     source: &Source,
     changes: &mpsc::UnboundedSender<Change>,
     conditions: &Arc<Conditions>,
     metrics: &Metrics,
     tasks: &mut JoinSet<()>,
 ) {
-    let paths = &config.paths;
     let files = FollowedFiles {
-        debounce: config.certificates.file_debounce,
+        debounce: options.file_debounce,
         changes: changes.clone(),
         conditions: Arc::clone(conditions),
         metrics: metrics.clone(),

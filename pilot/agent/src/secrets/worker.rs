@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
+use super::Timing;
 use super::certificate::{CertificateError, WorkloadCertificate, utc};
 use super::client::{CertificateClient, RequestError};
 use super::conditions::{Conditions, Subject};
@@ -17,7 +18,7 @@ use super::csr::{SigningRequest, SigningRequestError, SpiffeId};
 use super::files::{FileError, KeyPairFiles};
 use super::metrics::Metrics;
 use super::publisher::Publisher;
-use super::schedule::{self, Backoff, Clocks, GraceRatio, Renewal};
+use super::schedule::{self, Clocks, GraceRatio, Renewal};
 use super::trust::{RootError, parse_roots};
 use crate::config::CertificateOptions;
 
@@ -58,7 +59,7 @@ pub(super) struct Worker {
     pub(super) source: Source,
     pub(super) publisher: Publisher,
     pub(super) changes: mpsc::UnboundedReceiver<Change>,
-    pub(super) backoff: Backoff,
+    pub(super) timing: Timing,
     pub(super) conditions: Arc<Conditions>,
     pub(super) metrics: Metrics,
     pub(super) attempts: Attempts,
@@ -152,7 +153,7 @@ impl Worker {
             Err(error) => {
                 self.metrics.request_failed(error.word());
                 self.attempts.failures = self.attempts.failures.saturating_add(1);
-                let delay = self.backoff.delay(self.attempts.failures, random());
+                let delay = self.timing.backoff.delay(self.attempts.failures, random());
                 self.attempts.next = Some(Instant::now() + delay);
                 self.attempts.reason = Some(error.to_string());
             }
@@ -264,9 +265,10 @@ impl Worker {
         if is.roots == was.roots || self.attempts.failures > 0 {
             return;
         }
-        let delay = match was.is_own && !is.is_own {
-            true => Duration::ZERO,
-            false => ROOT_SPREAD.mul_f64(random()),
+        let delay = if was.is_own && !is.is_own {
+            Duration::ZERO
+        } else {
+            self.timing.root_spread.mul_f64(random())
         };
         tracing::info!("the root certificates have changed: renewing the workload certificate");
         self.attempts.next = Some(Instant::now() + delay);
@@ -384,8 +386,6 @@ fn seconds(duration: Duration) -> i64 {
 pub(super) const CHAIN: &str = "cert-chain.pem";
 /// File of the private key.
 pub(super) const KEY: &str = "key.pem";
-/// Renewals after a change of the mesh's roots are spread over this time.
-const ROOT_SPREAD: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {
