@@ -1,0 +1,10 @@
+//! DNS proxy in a pod's network namespace, under the DNS capture rules of `istio-init`, with name
+//! servers outside.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics has failed")]
+
+mod captured;
+mod client;
+mod forwarded;
+mod name_server;
+mod pod;
