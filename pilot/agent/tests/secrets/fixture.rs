@@ -175,7 +175,7 @@ pub(crate) async fn eventually<T, E: Debug, F: Future<Output = Result<T, E>>>(
         match probe().await {
             Ok(found) => return found,
             Err(reason) => {
-                assert!(tokio::time::Instant::now() < deadline, "waited until {what}: {reason:?}")
+                assert!(tokio::time::Instant::now() < deadline, "waited until {what}: {reason:?}");
             }
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
