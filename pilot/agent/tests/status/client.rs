@@ -37,7 +37,7 @@ pub(crate) fn open(server: SocketAddr, method: &str, path: &str, headers: &str) 
 /// Reads an answer.
 pub(crate) fn read(mut stream: TcpStream) -> Answer {
     let mut bytes = Vec::new();
-    let mut piece = [0; 64 * 1024];
+    let mut piece = [0; 16 * 1024];
     // A reset ends the answer, as an incomplete one.
     while let Ok(length @ 1..) = stream.read(&mut piece) {
         bytes.extend_from_slice(&piece[..length]);

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use e2e::netns::Namespace;
-use pilot_agent::status::ShutdownRequest;
+use pilot_agent::status::ShutdownRequest::{Drain, Quit};
 use socket2::{Domain, Socket, Type};
 
 use crate::agent::{Agent, Settings};
@@ -32,7 +32,6 @@ fn drain_and_quit_are_for_the_own_loopback() {
             assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{from} {path}: {answer}");
         }
     }
-    use ShutdownRequest::{Drain, Quit};
     assert_eq!(*agent.shutdowns.lock().unwrap(), [Drain, Drain, Quit, Quit]);
 }
 
