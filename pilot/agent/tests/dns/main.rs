@@ -5,6 +5,8 @@
 
 mod captured;
 mod client;
+mod cluster_dns;
+mod compared;
 mod forwarded;
 mod name_server;
 mod pod;

@@ -14,6 +14,8 @@ use tokio::net::{TcpListener, UdpSocket};
 use tokio::runtime;
 use tokio::sync::oneshot;
 
+use crate::cluster_dns;
+
 /// A name server on port 53 that runs until the value is dropped.
 pub(crate) struct NameServer {
     pub(crate) queries: Arc<AtomicUsize>,
@@ -26,6 +28,8 @@ pub(crate) struct NameServer {
 pub(crate) enum Behaviour {
     /// Answers every A query with 198.51.100.1.
     Answers,
+    /// Answers as the cluster's DNS.
+    Cluster,
     /// Answers nothing.
     Drops,
     /// Refuses every query.
@@ -105,6 +109,9 @@ async fn serve_udp(socket: &UdpSocket, behaviour: Behaviour, queries: &AtomicUsi
                 sent.push((client, answer.to_vec().unwrap()));
             }
             Behaviour::Answers => sent.push((client, good(&query, 1))),
+            Behaviour::Cluster => {
+                sent.push((client, cluster_dns::answer(&query, response(&query))));
+            }
             Behaviour::Refuses => sent.push((client, refused(&query))),
         }
         for (client, answer) in sent {
@@ -122,6 +129,7 @@ async fn serve_tcp(listener: &TcpListener, behaviour: Behaviour, queries: &Atomi
         let query = Message::from_vec(&query).unwrap();
         let answer = match behaviour {
             Behaviour::Answers | Behaviour::Lags => good(&query, 1),
+            Behaviour::Cluster => cluster_dns::answer(&query, response(&query)),
             Behaviour::Truncates => good(&query, 100),
             Behaviour::Refuses => refused(&query),
             Behaviour::Forges | Behaviour::OnlyForges => forged(&query).remove(0),

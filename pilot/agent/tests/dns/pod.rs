@@ -45,6 +45,8 @@ pub(crate) struct Settings {
     pub(crate) parallel: bool,
     pub(crate) timeout: Duration,
     pub(crate) owner: Owner,
+    /// Namespace of the pod.
+    pub(crate) namespace: &'static str,
 }
 
 impl Pod {
@@ -72,7 +74,7 @@ impl Pod {
 
     /// Installs the capture rules that an injected pod with DNS capture has.
     pub(crate) fn capture(&self, servers: &[IpAddr], switches: &[&str]) {
-        let file = resolv_conf(servers);
+        let file = resolv_conf(servers, "shop");
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", WITH_RESOLV_CONF]).arg(file.path()).arg(istio_init());
         command.args(["istio-iptables", "--backend=nftables", "-p", "15001", "-z", "15006"]);
@@ -83,7 +85,7 @@ impl Pod {
 
     /// Starts the DNS proxy.
     pub(crate) fn start(&self, settings: &Settings) -> Agent {
-        let resolv_conf = resolv_conf(&settings.servers);
+        let resolv_conf = resolv_conf(&settings.servers, settings.namespace);
         let options = DnsOptions {
             listen: settings.listen.clone(),
             resolv_conf: resolv_conf.path().to_owned(),
@@ -96,11 +98,12 @@ impl Pod {
         let (started, start) = mpsc::channel();
         let namespace = Arc::clone(&self.namespace);
         let (owner, counters, conditions) = (settings.owner, metrics.clone(), Arc::clone(&health));
+        let pod = pod_options(settings.namespace);
         let thread = thread::spawn(move || {
             let serve = || {
                 let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
                 runtime.block_on(async {
-                    let server = Server::bind(&options, &pod_options(), receiver, counters);
+                    let server = Server::bind(&options, &pod, receiver, counters);
                     let server = server.unwrap();
                     started.send(Box::new(server.debug())).unwrap();
                     tokio::select! {
@@ -163,25 +166,27 @@ impl Settings {
             parallel: false,
             timeout: Duration::from_millis(500),
             owner: Owner { uid: 1337, gid: 1337 },
+            namespace: "shop",
         }
     }
 }
 
-fn pod_options() -> PodOptions {
+fn pod_options(namespace: &str) -> PodOptions {
     PodOptions {
         name: "web-0".to_owned(),
-        namespace: "shop".to_owned(),
+        namespace: namespace.to_owned(),
         service_account: "default".to_owned(),
         addresses: vec!["192.168.77.2".parse().unwrap(), "fd77::2".parse().unwrap()],
         trust_domain: "cluster.local".to_owned(),
         cluster_id: "Kubernetes".to_owned(),
-        domain: "shop.svc.cluster.local".to_owned(),
-        node_id: "sidecar~192.168.77.2~web-0.shop~shop.svc.cluster.local".to_owned(),
+        domain: format!("{namespace}.svc.cluster.local"),
+        node_id: format!("sidecar~192.168.77.2~web-0.{namespace}~{namespace}.svc.cluster.local"),
     }
 }
 
-fn resolv_conf(servers: &[IpAddr]) -> NamedTempFile {
-    let mut text = "search shop.svc.cluster.local svc.cluster.local cluster.local\n".to_owned();
+fn resolv_conf(servers: &[IpAddr], namespace: &str) -> NamedTempFile {
+    let services = "svc.cluster.local";
+    let mut text = format!("search {namespace}.{services} {services} cluster.local\n");
     for server in servers {
         writeln!(text, "nameserver {server}").unwrap();
     }
