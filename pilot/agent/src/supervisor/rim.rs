@@ -307,7 +307,8 @@ impl Rim {
         let mut arguments = command::arguments(&self.options, false, 0, &file, text);
         arguments.extend(["--mode".into(), "validate".into()]);
         let Options { agent, envoy, .. } = &self.options;
-        let (process, child) = Process::start(agent, &envoy.binary, &arguments, Stdio::null(), Stdio::piped())?;
+        let (process, child) =
+            Process::start(agent, &envoy.binary, &arguments, Stdio::null(), Stdio::piped())?;
         Ok((process, child, file))
     }
 

@@ -17,12 +17,14 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::agent::Settings;
+
 /// An agent with its folder. Ends with the value, together with its Envoys.
 pub(crate) struct Agent {
     pub(crate) namespace: Rc<Namespace>,
     pub(crate) port: u16,
     folder: TempDir,
-    options: Value,
+    settings: Settings,
     child: Option<Child>,
 }
 
@@ -39,24 +41,21 @@ impl Agent {
     ) -> Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let own = std::process::id() % 100_000 * 100 + NEXT.fetch_add(1, Ordering::Relaxed);
-        let options = json!({
-            "envoy": Programs::find()?.envoy()?,
-            "admin_port": admin_port,
-            "base_id": own,
-            "drain_time": 1000,
-            "parent_shutdown_time": 2000,
-            "guard": 20_000,
-            "drain_duration": 30_000,
-            "drain_minimum": 500,
-            "hot_restart": true,
-        });
-        let agent = Self { namespace, port, folder: tempfile::tempdir()?, options, child: None };
+        let settings = Settings {
+            envoy: Programs::find()?.envoy()?,
+            admin_port,
+            base_id: own,
+            guard: Duration::from_secs(20),
+            drain_duration: Duration::from_secs(30),
+            hot_restart: true,
+        };
+        let agent = Self { namespace, port, folder: tempfile::tempdir()?, settings, child: None };
         agent.apply(&agent.bootstrap("a"))?;
         Ok(agent)
     }
 
-    pub(crate) fn with(mut self, option: &str, value: impl Into<Value>) -> Self {
-        self.options[option] = value.into();
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(&mut self.settings);
         self
     }
 
@@ -64,12 +63,11 @@ impl Agent {
     pub(crate) fn with_script(self, script: &str) -> Result<Self> {
         use std::os::unix::fs::PermissionsExt as _;
         let path = self.path("envoy.sh");
-        let envoy = self.options["envoy"].as_str().context("a path")?;
+        let envoy = self.settings.envoy.display();
         let folder = self.folder.path().display();
         fs::write(&path, format!("#!/bin/sh\nENVOY={envoy}\nFOLDER={folder}\n{script}\n"))?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
-        let path = path.display().to_string();
-        Ok(self.with("envoy", path))
+        Ok(self.with(|settings| settings.envoy = path))
     }
 
     /// Starts the agent.
@@ -79,7 +77,7 @@ impl Agent {
 
     /// Starts the agent by another program, for example `unshare`.
     pub(crate) fn start_by(&mut self, wrapper: &[&str]) -> Result<()> {
-        fs::write(self.path("options.json"), self.options.to_string())?;
+        fs::write(self.path("settings.json"), serde_json::to_string(&self.settings)?)?;
         fs::write(self.path("log"), "")?;
         let log = File::options().append(true).open(self.path("log"))?;
         let own = std::env::current_exe()?;
@@ -208,7 +206,7 @@ impl Agent {
     }
 
     pub(crate) fn admin_port(&self) -> u16 {
-        u16::try_from(self.options["admin_port"].as_u64().unwrap()).unwrap()
+        self.settings.admin_port
     }
 
     /// Writes a request of the status port.
@@ -230,7 +228,7 @@ impl Agent {
 
     /// Returns the process ids of Envoys (and scripts) by epoch.
     pub(crate) fn envoys(&self) -> Vec<(u32, i32)> {
-        let base = self.options["base_id"].to_string();
+        let base = self.settings.base_id.to_string();
         let mut envoys: Vec<_> = processes()
             .into_iter()
             .filter_map(|(pid, words)| {
@@ -304,7 +302,7 @@ impl Agent {
     }
 
     pub(crate) fn has_no_shared_memory(&self) -> Result<()> {
-        let segment = format!("/dev/shm/envoy_shared_memory_{}0", self.options["base_id"]);
+        let segment = format!("/dev/shm/envoy_shared_memory_{}0", self.settings.base_id);
         ensure!(!Path::new(&segment).exists(), "{segment} is left");
         Ok(())
     }
@@ -329,8 +327,7 @@ impl Drop for Agent {
             let _ = child.kill();
             let _ = child.wait();
         }
-        let _ =
-            fs::remove_file(format!("/dev/shm/envoy_shared_memory_{}0", self.options["base_id"]));
+        let _ = fs::remove_file(format!("/dev/shm/envoy_shared_memory_{}0", self.settings.base_id));
     }
 }
 

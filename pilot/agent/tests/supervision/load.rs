@@ -191,12 +191,11 @@ async fn request(
     report: &mut Report,
 ) -> Result<()> {
     loop {
-        let open = match connection {
-            Some(open) => open,
-            None => {
-                report.connections += 1;
-                connection.insert(Connection::open(protocol, port).await?)
-            }
+        let open = if let Some(open) = connection {
+            open
+        } else {
+            report.connections += 1;
+            connection.insert(Connection::open(protocol, port).await?)
         };
         let uri = match protocol {
             Protocol::Http1 => path.to_owned(),

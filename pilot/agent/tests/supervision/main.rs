@@ -16,10 +16,10 @@ use std::process::ExitCode;
 use anyhow::Result;
 use libtest_mimic::{Arguments, Trial};
 
-fn main() -> ExitCode {
+fn main() -> Result<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|argument| argument == "supervise") {
-        let folder = arguments.next().expect("the fixture passes a folder");
+        let folder = arguments.next().unwrap_or_default();
         return agent::supervise(folder.as_ref());
     }
     let mut arguments = Arguments::from_args();
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     let trials = tests.into_iter().map(|(name, test)| {
         Trial::test(name, move || test().map_err(|error| format!("{error:#}").into()))
     });
-    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+    Ok(libtest_mimic::run(&arguments, trials.collect()).exit_code())
 }
 
 /// Name and function of a test.

@@ -1,6 +1,7 @@
 //! Hot restarts.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use e2e::netns::Namespace;
@@ -54,7 +55,8 @@ fn bad_bootstrap_keeps_old_envoy() -> Result<()> {
 }
 
 fn child_that_is_not_live_in_time_is_ended() -> Result<()> {
-    let mut agent = Agent::new()?.with("guard", 1500).started()?;
+    let mut agent =
+        Agent::new()?.with(|settings| settings.guard = Duration::from_millis(1500)).started()?;
     agent.apply(&agent.waiting_bootstrap())?;
     agent.wait_for_log("it was not live within 1 s")?;
     ensure!(agent.version()? == "a");
@@ -100,7 +102,7 @@ fn child_killed_at_each_step_leaves_parent_serving() -> Result<()> {
 }
 
 fn disabled_hot_restart_keeps_old_bootstrap() -> Result<()> {
-    let mut agent = Agent::new()?.with("hot_restart", false);
+    let mut agent = Agent::new()?.with(|settings| settings.hot_restart = false);
     agent.start()?;
     agent.wait_for_log("serving Some(0)")?;
     agent.apply(&agent.bootstrap("b"))?;

@@ -1,5 +1,7 @@
 //! Drain and shutdown.
 
+use std::time::Duration;
+
 use anyhow::{Result, ensure};
 use e2e::wait;
 use rustix::process::Signal;
@@ -17,7 +19,7 @@ tests![
 
 /// The drain lasts until the slow requests are answered, and ends long before its deadline.
 fn slow_requests_finish_during_drain() -> Result<()> {
-    let agent = Agent::new()?.with("drain_duration", 3_600_000);
+    let agent = Agent::new()?.with(|settings| settings.drain_duration = HOUR);
     start_backend(&agent.namespace)?;
     let mut agent = agent.started()?;
     let protocols = [Protocol::Http1, Protocol::Http2];
@@ -38,7 +40,7 @@ fn slow_requests_finish_during_drain() -> Result<()> {
 }
 
 fn sigterm_after_drain_request_exits_at_once() -> Result<()> {
-    let mut agent = Agent::new()?.with("drain_duration", 3_600_000).started()?;
+    let mut agent = Agent::new()?.with(|settings| settings.drain_duration = HOUR).started()?;
     agent.request("drain")?;
     wait::until("Envoy drains", PATIENCE, || {
         let answer = agent.http(agent.port, "GET /version")?;
@@ -52,7 +54,7 @@ fn sigterm_after_drain_request_exits_at_once() -> Result<()> {
 }
 
 fn quit_ends_without_draining() -> Result<()> {
-    let mut agent = Agent::new()?.with("drain_duration", 3_600_000).started()?;
+    let mut agent = Agent::new()?.with(|settings| settings.drain_duration = HOUR).started()?;
     agent.stop()
 }
 
@@ -62,3 +64,5 @@ fn quit_of_envoy_ends_agent_without_error() -> Result<()> {
     ensure!(agent.ended()?.success());
     agent.has_no_shared_memory()
 }
+
+const HOUR: Duration = Duration::from_secs(3600);

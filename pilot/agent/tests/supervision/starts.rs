@@ -1,6 +1,7 @@
 //! Starts that fail.
 
 use std::fs;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -32,7 +33,9 @@ fn envoy_that_exits_at_once_is_retried() -> Result<()> {
 }
 
 fn envoy_that_hangs_is_killed_and_retried() -> Result<()> {
-    let agent = Agent::new()?.with("guard", 2000).with_script(&twice("exec sleep 600"))?;
+    let agent = Agent::new()?
+        .with(|settings| settings.guard = Duration::from_secs(2))
+        .with_script(&twice("exec sleep 600"))?;
     let mut agent = agent.started()?;
     let expected = "Envoy did not start: it was not live within 2 s";
     ensure!(agent.log().contains(expected), "{}", agent.log());
@@ -40,12 +43,14 @@ fn envoy_that_hangs_is_killed_and_retried() -> Result<()> {
 }
 
 fn envoy_waits_for_its_configuration_beyond_the_guard() -> Result<()> {
-    let mut agent = Agent::new()?.with("guard", 2000);
+    let mut agent = Agent::new()?.with(|settings| settings.guard = Duration::from_secs(2));
     agent.apply(&agent.waiting_bootstrap())?;
     agent.start()?;
     let envoy = agent.envoy(0)?;
     // Longer than the guard: another process that needs as long as it.
-    let mut other = Agent::new()?.with("guard", 3000).with_script(&twice("exec sleep 600"))?;
+    let mut other = Agent::new()?
+        .with(|settings| settings.guard = Duration::from_secs(3))
+        .with_script(&twice("exec sleep 600"))?;
     other.start()?;
     other.wait_for_log("it was not live within 3 s")?;
     ensure!(agent.envoys() == [(0, envoy)], "{}", agent.log());
