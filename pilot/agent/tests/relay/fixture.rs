@@ -1,8 +1,7 @@
 //! A control plane, a client in Envoy's place, and the relay between them.
 
-use std::future::Future;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +13,6 @@ use pilot_agent::channel::{ChannelOptions, ControlPlane};
 use pilot_agent::config::RootSource;
 use pilot_agent::health::Health;
 use pilot_agent::relay::{ApplicationHealth, Metrics, Relay, RelayOptions};
-use pilot_xds::client;
 use pilot_xds::messages::{
     Any, DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
     Resource,
@@ -24,20 +22,15 @@ use pilot_xds::service::{DiscoveryService, Variant};
 use prometheus_client::registry::Registry;
 use prost::Message;
 use tempfile::TempDir;
-use tokio::net::{TcpListener, UnixStream};
+use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Response, Status, Streaming};
 
-pub(crate) const VARIANTS: [Variant; 2] = [Variant::Delta, Variant::StateOfTheWorld];
+use crate::client::{Client, within};
 
-/// Awaits a future, at most a minute.
-pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    let waited = tokio::time::timeout(Duration::from_secs(60), future).await;
-    waited.unwrap_or_else(|_| panic!("waited a minute for {what}"))
-}
+pub(crate) const VARIANTS: [Variant; 2] = [Variant::Delta, Variant::StateOfTheWorld];
 
 /// Awaits a condition, at most a minute.
 pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
@@ -199,36 +192,9 @@ impl Drop for RunningRelay {
     }
 }
 
-/// Client in Envoy's place.
-pub(crate) struct Client {
-    pub(crate) requests: mpsc::Sender<Bytes>,
-    pub(crate) responses: Streaming<Bytes>,
-    _channel: Channel,
-}
-
 impl Client {
-    pub(crate) async fn open(socket: &Path, variant: Variant) -> Result<Self, Status> {
-        let socket = socket.to_owned();
-        let connector = tower::service_fn(move |_| {
-            let socket = socket.clone();
-            async move { UnixStream::connect(socket).await.map(TokioIo::new) }
-        });
-        let endpoint = Endpoint::from_static("http://xds");
-        let channel = endpoint.connect_with_connector(connector).await.unwrap();
-        let (requests, receiver) = mpsc::channel(1);
-        let stream = Request::new(ReceiverStream::new(receiver));
-        let opening = client::open(channel.clone(), DiscoveryService::Aggregated, variant, stream);
-        let responses = within("the relay's headers", opening).await?.into_inner();
-        Ok(Self { requests, responses, _channel: channel })
-    }
-
     pub(crate) async fn send(&self, frame: Bytes) {
-        within("the relay to take a request", self.requests.send(frame)).await.unwrap();
-    }
-
-    /// Returns the next response; `None` when the stream ends without an error.
-    pub(crate) async fn receive(&mut self) -> Result<Option<Bytes>, Status> {
-        within("a response", self.responses.message()).await
+        within("a request to be taken", self.requests.send(frame)).await.unwrap();
     }
 
     /// Returns the next response's frame.

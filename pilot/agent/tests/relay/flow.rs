@@ -5,7 +5,8 @@ use pilot_xds::service::Variant;
 use pilot_xds::type_urls::{CLUSTER, ENDPOINT};
 use tonic::Code;
 
-use crate::fixture::{Server, VARIANTS, relay_to, request, response, within};
+use crate::client::within;
+use crate::fixture::{Server, VARIANTS, relay_to, request, response};
 
 const MEGABYTE: usize = 1 << 20;
 

@@ -3,6 +3,7 @@
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a failing test may panic")]
 
 mod broken;
+mod client;
 //mod envoy;
 mod fixture;
 mod flow;

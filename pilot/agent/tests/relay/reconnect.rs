@@ -6,7 +6,8 @@ use pilot_xds::service::Variant;
 use pilot_xds::type_urls::{CLUSTER, ENDPOINT, LISTENER, NAME_TABLE, PROXY_CONFIG, ROUTE};
 use tonic::{Code, Status};
 
-use crate::fixture::{Client, Server, ServerStream, VARIANTS, relay_to, request, response, until};
+use crate::client::Client;
+use crate::fixture::{Server, ServerStream, VARIANTS, relay_to, request, response, until};
 
 const TYPES: [&str; 4] = [CLUSTER, ENDPOINT, LISTENER, ROUTE];
 

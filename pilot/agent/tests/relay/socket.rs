@@ -13,7 +13,8 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 use tonic::Code;
 
-use crate::fixture::{Client, Server, relay_to};
+use crate::client::Client;
+use crate::fixture::{Server, relay_to};
 
 fn relay(folder: &TempDir, shared: bool) -> Relay {
     let socket = folder.path().join("proxy/XDS");
