@@ -63,9 +63,9 @@ pub(crate) fn escaped_only(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns a key from the pod's text with stand-ins. Templates paste keys without quotes, and no
-/// key is meant as a number. So a key that YAML would not parse as a string gets a stand-in for
-/// nothing at its end, where it affects the sort order least. A key that a template names after a
-/// dot stays unchanged, or the template would not find it.
+/// key is meant as a number. So a key that YAML would not parse as a string gets a placeholder at
+/// its end, which [`plain`] removes later. At the end it affects the sort order least. A key that a
+/// template names after a dot stays unchanged, or the template would not find it.
 pub(crate) fn guarded_key(text: &str, after_dot: impl Fn(&str) -> bool) -> Cow<'_, str> {
     let guarded = guarded(text);
     if guarded.is_empty() || is_string(&guarded) || after_dot(text) {

@@ -73,7 +73,8 @@ fn is_of(control_plane: &str, configuration: &HookConfiguration) -> bool {
 const DEFAULT: &str = "default";
 
 const WHAT: &str = "mutatingwebhookconfigurations";
-const WITHOUT: &str = "the revision with the tag default and the proxy environment in the webhook's path are unknown and ignored";
+const WITHOUT: &str = "without them, the tag default and the proxy environment in the webhook's \
+                       path have no effect";
 
 #[cfg(test)]
 mod tests {

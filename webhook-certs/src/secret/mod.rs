@@ -26,7 +26,7 @@ pub struct State {
     pub generation: u64,
     /// Phase of the rotation.
     pub phase: Phase,
-    /// Begin of the phase.
+    /// Start of the phase.
     pub phase_since: Timestamp,
     /// CA that signs leaves.
     pub active: Authority,

@@ -67,7 +67,7 @@ impl RotationRequests {
         let unknown = (!unknown.is_empty()).then(|| {
             format!(
                 "annotation `{REVOKE}`: the Secret holds no CA with the number {unknown}; hint: it \
-                 holds {}; remove the number, or it revokes the CA that gets it",
+                 holds {}; remove the number: a later CA that gets it would be revoked",
                 held(state)
             )
         });

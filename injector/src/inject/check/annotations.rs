@@ -33,8 +33,8 @@ pub fn key_warnings(pod: &Value) -> Vec<Reason> {
         let mut odd = keys.filter_map(|key| place.misspelt(key, &known));
         warnings.extend(odd.by_ref().take(MOST_KEYS));
         if odd.next().is_some() {
-            let message = format!("more {} of the pod are unknown to the injector", place.list);
-            let hint = format!("the first {MOST_KEYS} are listed");
+            let message = format!("the pod has further {} unknown to the injector", place.list);
+            let hint = format!("correct the first {MOST_KEYS} to see the others");
             warnings.push(Reason::new(words::UNKNOWN_KEY, message).with_hint(hint));
         }
     }

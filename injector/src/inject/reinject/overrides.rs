@@ -1,4 +1,4 @@
-//! User-supplied fields of injected containers, merged over the injected ones.
+//! Merge of user-supplied fields over the injected containers, and their record in the pod.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! User-supplied fields of injected containers.
+//! Collection of user-supplied fields of injected containers, before overlays change the pod.
 
 use std::collections::HashSet;
 

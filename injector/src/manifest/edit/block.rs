@@ -217,9 +217,9 @@ impl<'a> BlockItems<'a> {
         self.source.extent_end(self.items[at].end(), self.column, false)
     }
 
-    /// Returns the position for text after an item. Comments directly below the last entry of a
-    /// mapping belong to that entry. Below a sequence they may belong to the next key, in the same
-    /// column.
+    /// Returns the position at which text is inserted after an item. Comments directly below the
+    /// last entry of a mapping belong to that entry. Comments below a sequence do not: they may
+    /// belong to the next key, which can start in the column of the sequence.
     fn next(&self, at: usize) -> usize {
         let last = at + 1 == self.items.len() && self.items[at].key.is_some();
         self.source.extent_end(self.items[at].end(), self.column, last)

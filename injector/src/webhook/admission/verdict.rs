@@ -98,7 +98,7 @@ impl Admission {
                     },
                     Err(error) if error.is_io() => {
                         let message =
-                            format!("pod: {error}; API servers accept no pod of that size");
+                            format!("pod: {error}; API servers reject a pod of that size");
                         Verdict::denied(subject, uid, words::POD_TOO_LARGE, 400, message)
                     }
                     Err(error) => {
