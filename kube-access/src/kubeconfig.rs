@@ -111,7 +111,8 @@ pub enum KubeconfigError {
     },
     /// The current context is missing.
     #[error(
-        "{origin}: it has no context `{name}`, which is its current-context\nhint: these are: {known}"
+        "{origin}: it has no context `{name}`, which is its current-context\nhint: these are: \
+         {known}"
     )]
     CurrentContext {
         /// Name of the kubeconfig in messages.

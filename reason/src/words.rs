@@ -63,8 +63,7 @@ use Hint::{Fixed, None, Varies};
 /// Hint of a report about a pod that would be denied.
 const DRY_RUN: Hint = Varies("in reports: `create it with --dry-run=server to see the error`");
 /// Hint about a webhook configuration whose rules select more than new pods.
-const RULES: Hint =
-    Fixed("limit the rules of the MutatingWebhookConfiguration to CREATE of pods");
+const RULES: Hint = Fixed("limit the rules of the MutatingWebhookConfiguration to CREATE of pods");
 
 #[rustfmt::skip]
 words! {

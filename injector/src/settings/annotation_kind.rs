@@ -86,12 +86,12 @@ impl AnnotationKind {
             Self::Templates => "a list of at most 32 templates such as sidecar,mine",
             Self::Text => "text",
             Self::VolumeMounts => {
-                "a JSON list of mounts such as [{\"name\":\"v\",\"mountPath\":\"/v\"}], or an object \
-                 of volumes and their mounts"
+                "a JSON list of mounts such as [{\"name\":\"v\",\"mountPath\":\"/v\"}], or an \
+                 object of volumes and their mounts"
             }
             Self::Volumes => {
-                "a JSON list of volumes such as [{\"name\":\"v\",\"emptyDir\":{}}], or an object of \
-                 names and volumes"
+                "a JSON list of volumes such as [{\"name\":\"v\",\"emptyDir\":{}}], or an object \
+                 of names and volumes"
             }
         }
     }

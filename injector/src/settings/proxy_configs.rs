@@ -84,7 +84,8 @@ impl Selector {
         };
         if labels.is_empty() {
             return Err(format!(
-                "{LABELS}: it names no label, so it selects no pod; remove spec.selector to select all pods of the namespace"
+                "{LABELS}: it names no label, so it selects no pod; remove spec.selector to select \
+                 all pods of the namespace"
             ));
         }
         let label = |(key, value): (&String, &Value)| match value {

@@ -92,7 +92,8 @@ fn told(problem: &str) -> String {
         return of_field(field, type_tag::printed_in(value));
     }
     if problem == "only maps and objects have fields" {
-        return "the value has no fields: it is nil, a text, a number, true or false, or a list; test it with `if` or `with` first"
+        return "the value has no fields: it is nil, a text, a number, true or false, or a list; \
+                test it with `if` or `with` first"
             .to_owned();
     }
     if let Some(value) = problem.strip_prefix("range can't iterate over ") {

@@ -275,7 +275,8 @@ fn unread(error: &ReadError, webhook: &Webhook) -> anyhow::Error {
     anyhow!("{}{by_tag}{WHERE_ELSE}", with_causes(error))
 }
 
-const NO_CLUSTER: &str = "hint: KUBECONFIG is set, but the configuration of its cluster is used only with --context or --kubeconfig";
+const NO_CLUSTER: &str = "hint: KUBECONFIG is set, but the configuration of its cluster is used \
+                          only with --context or --kubeconfig";
 /// File name that means standard input or output.
 const STANDARD: &str = "-";
 const WHERE_ELSE: &str = "\n  hint: --istioNamespace names the control plane's namespace, \

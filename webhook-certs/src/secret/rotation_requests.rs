@@ -36,13 +36,15 @@ impl RotationRequests {
         let rotate = value(ROTATE);
         if let Some(value) = rotate.filter(|value| *value != ROTATE_NOW) {
             problems.push(format!(
-                "annotation `{ROTATE}` has the invalid value `{value}` and is ignored; hint: the only valid value is `{ROTATE_NOW}`"
+                "annotation `{ROTATE}` has the invalid value `{value}` and is ignored; hint: the \
+                 only valid value is `{ROTATE_NOW}`"
             ));
         }
         let revoke = value(REVOKE).map(|value| value.parse::<CaNumbers>()).transpose();
         if let Err(error) = &revoke {
             problems.push(format!(
-                "annotation `{REVOKE}` is ignored: {error}; hint: give the numbers at the end of the CAs' names, several like `3,4`"
+                "annotation `{REVOKE}` is ignored: {error}; hint: give the numbers at the end of \
+                 the CAs' names, several like `3,4`"
             ));
         }
         Self {

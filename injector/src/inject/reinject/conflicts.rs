@@ -26,7 +26,8 @@ fn root(own: &Value, container: &Value) -> Option<Reason> {
         own["runAsUser"] == 0 && own["runAsNonRoot"].is_null() && injected["runAsNonRoot"] == true;
     let name = container["name"].as_str().unwrap_or_default();
     let message = format!(
-        "container {name} has the user-supplied runAsUser 0 and the injected runAsNonRoot; the kubelet will not start it"
+        "container {name} has the user-supplied runAsUser 0 and the injected runAsNonRoot; the \
+         kubelet will not start it"
     );
     refused.then(|| Reason::new(words::OWN_USER, message))
 }
@@ -66,7 +67,8 @@ fn bounds(own: &mut Value, container: &Value) -> Vec<Reason> {
                 others.insert(resource.clone(), Value::Null);
                 let (kind, other) = (kind.trim_end_matches('s'), other.trim_end_matches('s'));
                 let message = format!(
-                    "the user-supplied {resource} {kind} of container {name} ({amount}) conflicts with the injected {other} ({present}); the {other} is omitted"
+                    "the user-supplied {resource} {kind} of container {name} ({amount}) conflicts \
+                     with the injected {other} ({present}); the {other} is omitted"
                 );
                 let hint = format!("set a {resource} {other} too");
                 told.push(Reason::new(words::OWN_RESOURCES, message).with_hint(hint));
@@ -96,7 +98,8 @@ fn port_names(own: &mut Value, container: &Value) -> Vec<Reason> {
     let told = unnamed.into_iter().map(|port| {
         let (port, number) = (&port["name"], &port["containerPort"]);
         let message = format!(
-            "port {port} of container {name} is user-supplied; the injected port of that name ({number}) loses the name"
+            "port {port} of container {name} is user-supplied; the injected port of that name \
+             ({number}) loses the name"
         );
         Reason::new(words::OWN_PORT, message)
     });

@@ -96,7 +96,8 @@ pub fn reapply(
 }
 
 fn kept_fields() -> Reason {
-    let message = "istio-proxy keeps the fields of the previous injection, in which it held the application, as with Istio";
+    let message = "istio-proxy keeps the fields of the previous injection, in which it held the \
+                   application, as with Istio";
     Reason::new(words::KEPT_PROXY, message)
 }
 

@@ -244,7 +244,8 @@ fn not_a_new_pod(request: &Request) -> Option<Reason> {
 
 /// Returns the warning about a pod whose namespace's allowed users could not be read.
 fn namespace_unknown() -> Reason {
-    let message = "the namespace's user range on OpenShift is unknown, so the proxy's user and group are 1337";
+    let message = "the namespace's user range on OpenShift is unknown, so the proxy's user and \
+                   group are 1337";
     Reason::new(words::NAMESPACE_UNKNOWN, message)
 }
 
