@@ -2,11 +2,13 @@
 
 pub(crate) mod annotation_json;
 pub mod annotation_kind;
+mod annotation_lists;
 pub mod annotations;
 pub mod inject_config;
 pub(crate) mod known_keys;
 pub mod outrigger;
 pub mod proxy_configs;
+pub mod scalars;
 pub mod template_names;
 pub mod values;
 

@@ -63,7 +63,7 @@ impl TemplateError {
             }
             None => (None, error.to_string()),
         };
-        Self { name: name.to_owned(), place, problem: told(&escape::plain(&problem)) }
+        Self { name: name.to_owned(), place, problem: reworded(&escape::plain(&problem)) }
     }
 
     /// Returns an error about the rendered output, without a position in the template.
@@ -85,7 +85,7 @@ impl fmt::Display for TemplateError {
 impl std::error::Error for TemplateError {}
 
 /// Rewrites the engine's message without the values in it, which come from a pod.
-fn told(problem: &str) -> String {
+fn reworded(problem: &str) -> String {
     if let Some((field, value)) =
         problem.strip_prefix("no field `").and_then(|rest| rest.split_once("` in "))
     {

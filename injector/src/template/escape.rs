@@ -116,8 +116,8 @@ fn has_stand_ins(text: &str) -> bool {
 }
 
 /// True if a template value contains stand-ins.
-pub(crate) fn holds(datum: &TemplateValue) -> bool {
-    match datum {
+pub(crate) fn holds(value: &TemplateValue) -> bool {
+    match value {
         TemplateValue::String(text) => matches!(plain(text), Cow::Owned(_)),
         TemplateValue::Array(items) => items.iter().any(holds),
         TemplateValue::Map(members) | TemplateValue::Object(members) => {
@@ -128,8 +128,8 @@ pub(crate) fn holds(datum: &TemplateValue) -> bool {
 }
 
 /// Applies a function to all strings of a template value, including keys.
-pub(crate) fn rewrite(datum: &TemplateValue, with: fn(&str) -> Cow<'_, str>) -> TemplateValue {
-    match datum {
+pub(crate) fn rewrite(value: &TemplateValue, with: fn(&str) -> Cow<'_, str>) -> TemplateValue {
+    match value {
         TemplateValue::String(text) => TemplateValue::String(with(text).into_owned()),
         TemplateValue::Array(items) => {
             TemplateValue::Array(items.iter().map(|item| rewrite(item, with)).collect())

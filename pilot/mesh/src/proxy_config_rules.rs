@@ -273,8 +273,8 @@ mod tests {
             "proxyMetadata: {'A=B': c}",
             "statusPort: 0\nserviceCluster: ''",
         ];
-        let told: Vec<_> = layers.map(problems_of).into();
-        insta::assert_snapshot!(told.join("\n"), @r#"
+        let problems: Vec<_> = layers.map(problems_of).into();
+        insta::assert_snapshot!(problems.join("\n"), @r#"
         configPath: "" is not a path
         binaryPath: "" is not a path
         serviceCluster: "" is not the name of a cluster

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use e2e::netns::Owner;
-use e2e::sockets::{Outcome, Transport};
+use e2e::sockets::{ConnectionOutcome, Transport};
 
 use crate::endpoints::{FROM_LOOPBACK, LOOPBACKS, OUTSIDE, OWN};
 use crate::explain::{explains, is_explained, planned, random_tries};
@@ -152,7 +152,7 @@ fn compare(settings: &Settings, addresses: Addresses, place: usize) {
 fn no_difference(
     settings: &Settings,
     tries: &[Try],
-    (ours, theirs): (&[Outcome], &[Outcome]),
+    (ours, theirs): (&[ConnectionOutcome], &[ConnectionOutcome]),
     is_allowed: impl Fn(&Settings, &Try) -> bool,
 ) {
     let differences: Vec<String> = tries

@@ -35,13 +35,13 @@ pub(crate) fn overlays(
         overlays.push((template, overlay));
     }
     unite_proxy(&mut overlays);
-    let mut told = Vec::new();
+    let mut warnings = Vec::new();
     for (_, overlay) in &mut overlays {
         order::overlay_env(overlay, variables, pod);
         resources::adjust(overlay, context);
-        told.extend(volumes::settle(overlay, pod));
+        warnings.extend(volumes::settle(overlay, pod));
     }
-    Ok((overlays, told))
+    Ok((overlays, warnings))
 }
 
 /// Names of the objects that all overlays add.

@@ -41,7 +41,7 @@ pub(crate) enum Name {
 impl UsedFields {
     /// Collects the names after a dot in the texts, which have been rewritten by
     /// [`method_chains`](crate::template::rewrite::method_chains).
-    pub(crate) fn by(texts: &[&str]) -> Self {
+    pub(crate) fn from_templates(texts: &[&str]) -> Self {
         let names: HashSet<&str> = texts.iter().flat_map(|text| names(text)).collect();
         let any = |of: &[&str]| of.iter().any(|name| names.contains(name));
         Self {

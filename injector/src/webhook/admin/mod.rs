@@ -62,8 +62,8 @@ pub fn monitoring(metrics: Arc<Metrics>, certificate: Arc<ServingCertificate>) -
 /// Only clients of this host or pod have access, for example through `kubectl port-forward`; other
 /// clients get 403.
 pub fn logging(log: Arc<Log>) -> Router {
-    let told = Arc::clone(&log);
-    let tell = get(async move || format!("{}\n", told.levels()));
+    let current = Arc::clone(&log);
+    let tell = get(async move || format!("{}\n", current.levels()));
     let set = put(async move |body: Bytes| -> Response {
         let text = String::from_utf8_lossy(&body);
         match text.trim().parse::<Levels>() {
