@@ -1,6 +1,8 @@
 //! A complete Kubernetes cluster on this machine.
 
 use std::fs;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -17,6 +19,7 @@ use crate::kube_proxy::KubeProxy;
 use crate::kubectl::Kubectl;
 use crate::kubelet::Kubelet;
 use crate::kubelet_access::KubeletAccess;
+use crate::mesh_authority::MeshAuthority;
 use crate::namespace::Namespace;
 use crate::programs::Programs;
 use crate::run_folder::RunFolder;
@@ -30,6 +33,7 @@ use crate::{images, remains, wait};
 #[derive(Debug)]
 pub struct Cluster {
     node: Node,
+    mesh_authority: Arc<MeshAuthority>,
     folder: RunFolder,
     stopped: bool,
 }
@@ -42,8 +46,10 @@ impl Cluster {
         let folder = RunFolder::claim()?;
         remains::clear(&folder).context("clearing what an earlier run left")?;
         folder.begin()?;
+        let mesh_authority =
+            Arc::new(MeshAuthority::create().context("creating the CA of the mesh")?);
         match Node::start(&folder, programs, images) {
-            Ok(node) => Ok(Self { node, folder, stopped: false }),
+            Ok(node) => Ok(Self { node, mesh_authority, folder, stopped: false }),
             Err(error) => {
                 // The first error is the relevant one; the next run cleans up again.
                 let _ = remains::clear(&folder);
@@ -55,6 +61,16 @@ impl Cluster {
     /// Returns kubectl as the cluster's administrator.
     pub fn kubectl(&self) -> &Kubectl {
         &self.node.kubectl
+    }
+
+    /// Returns the machine's address on the bridge, where pods reach programs of the tests.
+    pub fn address(&self) -> Ipv4Addr {
+        self.node.control_plane.server().address
+    }
+
+    /// Returns the CA of the mesh. Its root is in the ConfigMap `istio-ca-root-cert` of each namespace.
+    pub fn mesh_authority(&self) -> Arc<MeshAuthority> {
+        Arc::clone(&self.mesh_authority)
     }
 
     /// Applies YAML documents, and returns the API server's warnings.

@@ -24,6 +24,7 @@ pub mod kubectl;
 mod kubelet;
 mod kubelet_access;
 pub mod manifests;
+pub mod mesh_authority;
 pub mod namespace;
 pub mod port;
 pub mod process;

@@ -24,12 +24,8 @@ impl<'a> Namespace<'a> {
             cluster.kubectl().must(["label", "namespace", name, label])?;
         }
         // istiod writes it into every namespace; an injected pod does not start without it.
-        namespace.kubectl(&[
-            "create",
-            "configmap",
-            "istio-ca-root-cert",
-            "--from-literal=root-cert.pem=",
-        ])?;
+        let root = format!("--from-literal=root-cert.pem={}", cluster.mesh_authority().root());
+        namespace.kubectl(&["create", "configmap", "istio-ca-root-cert", &root])?;
         wait::until("the default ServiceAccount exists", PATIENCE, || {
             namespace.kubectl(&["get", "serviceaccount", "default"])
         })?;

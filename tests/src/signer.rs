@@ -1,17 +1,17 @@
 //! A signer of the cluster, as another program implements it: it signs approved requests.
 
 use anyhow::{Context, Result};
-use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use k8s_openapi::api::certificates::v1::{
     CertificateSigningRequest, CertificateSigningRequestStatus,
 };
 use k8s_openapi::{ByteString, List};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, DnType, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose, date_time_ymd,
+    KeyPair, KeyUsagePurpose,
 };
 
 use crate::kubectl::Kubectl;
+use crate::mesh_authority::set_validity;
 
 /// A CA, and the name of the signer for which it signs.
 #[derive(Debug)]
@@ -66,18 +66,6 @@ impl Signer {
         }
         Ok(signed)
     }
-}
-
-/// Sets the validity from yesterday for a month.
-fn set_validity(params: &mut CertificateParams) {
-    let midnight = |at: Timestamp| {
-        let date = at.to_zoned(TimeZone::UTC).date();
-        date_time_ymd(date.year().into(), date.month().unsigned_abs(), date.day().unsigned_abs())
-    };
-    let day = SignedDuration::from_hours(24);
-    let now = Timestamp::now();
-    params.not_before = midnight(now - day);
-    params.not_after = midnight(now + 30 * day);
 }
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";

@@ -1,12 +1,69 @@
-//! Command line: parses arguments and runs a command.
+//! Entry point: parses the command line and runs a command.
 
 use std::ffi::OsString;
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Runs the program.
+use anyhow::{Context as _, Result, bail};
+
+use crate::arguments::{Arguments, Command, IptablesArgs};
+use crate::log;
+
+/// Runs the program. Exits with 0 on success, 1 on failure and 2 for an invalid command line.
 pub fn main(
-    _arguments: impl IntoIterator<Item = OsString>,
-    _environment: impl IntoIterator<Item = (OsString, OsString)>,
+    arguments: impl IntoIterator<Item = OsString>,
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> ExitCode {
-    ExitCode::FAILURE
+    let (arguments, unknown) = match Arguments::parse_lenient(arguments) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            // A closed stdout or stderr cannot be reported.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE));
+        }
+    };
+    let _ = (&environment.into_iter(), &unknown);
+    log::install(&arguments.log.levels, arguments.log.as_json);
+    let done = match arguments.command {
+        Command::Proxy(proxy) => match proxy.absent.rejected() {
+            Some(reason) => {
+                complain(&reason);
+                return ExitCode::from(USAGE);
+            }
+            None => Err(anyhow::anyhow!("proxy is not wired yet")),
+        },
+        Command::IstioIptables(iptables) => run_istio_init(&iptables),
+        _ => Err(anyhow::anyhow!("not wired yet")),
+    };
+    done.unwrap_or_else(|error: anyhow::Error| {
+        complain(&format!("{error:#}"));
+        ExitCode::FAILURE
+    })
 }
+
+/// Replaces this process by `istio-init`.
+fn run_istio_init(iptables: &IptablesArgs) -> Result<ExitCode> {
+    let own = std::env::current_exe().context("finding this program")?;
+    let beside = own.with_file_name("istio-init");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut candidates = std::iter::once(beside)
+        .chain(std::env::split_paths(&path).map(|folder| folder.join("istio-init")));
+    let Some(program) = candidates.find(|candidate: &PathBuf| candidate.is_file()) else {
+        bail!(
+            "istio-iptables: there is no istio-init beside {} or in PATH; hint: use an image that \
+             has it, or the image outrigger/istio-init for the init container",
+            own.display()
+        );
+    };
+    let error = std::process::Command::new(&program).args(&iptables.arguments).exec();
+    Err(error).with_context(|| format!("starting {}", program.display()))
+}
+
+fn complain(message: &str) {
+    // A closed stderr cannot be reported.
+    let _ = writeln!(std::io::stderr(), "pilot-agent: {message}");
+}
+
+const USAGE: u8 = 2;

@@ -1,13 +1,17 @@
 //! The agent beside Envoy: bootstrap, supervision, status port, xDS relay, certificates, DNS.
 
+pub mod admin;
 pub mod agent;
 pub mod app;
+pub mod arguments;
 pub mod bootstrap;
 pub mod cli;
 pub mod commands;
 pub mod config;
 pub mod dns;
 pub mod health;
+pub mod http;
+pub mod log;
 pub mod metrics;
 pub mod node;
 pub mod relay;

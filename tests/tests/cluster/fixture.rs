@@ -10,6 +10,8 @@ use e2e::cluster::Cluster;
 use e2e::programs::{Programs, repository};
 use e2e::{images, wait};
 
+use crate::control_plane;
+
 /// Starts the node and installs the injector once, when a test first needs them.
 #[derive(Default)]
 pub(crate) struct Fixture {
@@ -24,7 +26,9 @@ impl Fixture {
             let programs = Programs::find()?;
             let agent = Path::new(env!("CARGO_BIN_EXE_stand-in"));
             let app = Path::new(env!("CARGO_BIN_EXE_app"));
-            Cluster::start(&programs, &images::all(&programs, agent, app)?)
+            let cluster = Cluster::start(&programs, &images::all(&programs, agent, app)?)?;
+            control_plane::start(&cluster).context("starting the control plane of the mesh")?;
+            Ok(cluster)
         })
     }
 

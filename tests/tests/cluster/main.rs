@@ -6,6 +6,7 @@
 mod app_pod;
 mod capture;
 mod configuration;
+mod control_plane;
 mod difference;
 mod dry_run;
 mod fixture;

@@ -1,6 +1,6 @@
 //! Types of the settings of each part.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -81,6 +81,17 @@ pub struct Pod {
     pub domain: String,
     /// `sidecar~ADDRESS~POD.NAMESPACE~DOMAIN`, as `node.id` has it.
     pub node_id: String,
+}
+
+impl Pod {
+    /// Returns the loopback address of the pod's first family: of Envoy's admin interface among
+    /// others.
+    pub fn loopback(&self) -> IpAddr {
+        match self.addresses.first() {
+            Some(IpAddr::V6(_)) => Ipv6Addr::LOCALHOST.into(),
+            _ => Ipv4Addr::LOCALHOST.into(),
+        }
+    }
 }
 
 /// Envoy's process.

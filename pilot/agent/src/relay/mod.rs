@@ -1,1 +1,3 @@
 //! Relay of xDS between Envoy and the control plane.
+
+pub mod own_types;

@@ -1,0 +1,90 @@
+//! Server side of the discovery services.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::Stream;
+use futures::future::BoxFuture;
+use tonic::body::Body;
+use tonic::server::{Grpc, StreamingService};
+use tonic::{Request, Response, Status, Streaming};
+use tower::Service;
+
+use crate::codec::FrameCodec;
+use crate::service::{DiscoveryService, Variant};
+
+/// Implementation of a discovery service.
+pub trait DiscoveryHandler: Clone + Send + Sync + 'static {
+    /// Responses of one stream, as encoded frames.
+    type Responses: Stream<Item = Result<Bytes, Status>> + Send + 'static;
+
+    /// Opens a stream. Its requests are encoded frames.
+    fn open(
+        &self,
+        variant: Variant,
+        requests: Request<Streaming<Bytes>>,
+    ) -> impl Future<Output = Result<Response<Self::Responses>, Status>> + Send;
+}
+
+/// HTTP service of a [`DiscoveryHandler`]. Frames received may have any size up to `max_request`.
+#[derive(Clone, Debug)]
+pub struct DiscoveryServer<H> {
+    service: DiscoveryService,
+    handler: H,
+    max_request: usize,
+}
+
+impl<H: DiscoveryHandler> DiscoveryServer<H> {
+    /// Creates the service. Larger requests than `max_request` end their stream.
+    pub fn new(service: DiscoveryService, handler: H, max_request: usize) -> Self {
+        Self { service, handler, max_request }
+    }
+}
+
+impl<H: DiscoveryHandler, B> Service<http::Request<B>> for DiscoveryServer<H>
+where
+    B: http_body::Body + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync + 'static>> + Send,
+{
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        let Self { service, handler, max_request } = self.clone();
+        Box::pin(async move {
+            let Some(variant) = service.variant(request.uri().path()) else {
+                return Ok(unimplemented(request.uri().path()));
+            };
+            let mut grpc = Grpc::new(FrameCodec).max_decoding_message_size(max_request);
+            Ok(grpc.streaming(Method { handler, variant }, request).await)
+        })
+    }
+}
+
+fn unimplemented(path: &str) -> http::Response<Body> {
+    Status::unimplemented(format!("unknown method {path}")).into_http()
+}
+
+/// Method of a service.
+struct Method<H> {
+    handler: H,
+    variant: Variant,
+}
+
+impl<H: DiscoveryHandler> StreamingService<Bytes> for Method<H> {
+    type Response = Bytes;
+    type ResponseStream = H::Responses;
+    type Future = BoxFuture<'static, Result<Response<H::Responses>, Status>>;
+
+    fn call(&mut self, requests: Request<Streaming<Bytes>>) -> Self::Future {
+        let (handler, variant) = (self.handler.clone(), self.variant);
+        Box::pin(async move { handler.open(variant, requests).await })
+    }
+}
