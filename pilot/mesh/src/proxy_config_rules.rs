@@ -323,6 +323,7 @@ mod tests {
             "{}",
             "configPath: null",
             "concurrency: 0",
+            "concurrency: '-0'",
             "statNameLength: 0",
             "terminationDrainDuration: 0s",
             "terminationDrainDuration: 1500ms",
