@@ -108,7 +108,7 @@ fn surprise(object: View<'_>, api_version: &str, kind: &str) -> Option<Reason> {
         Some((_, versions)) => {
             reason.with_hint(format!("use apiVersion: {}", versions.join(" or ")))
         }
-        None => reason.with_hint("the webhook injects the pods created from it"),
+        None => reason.with_hint("let the webhook inject the pods created from it"),
     })
 }
 

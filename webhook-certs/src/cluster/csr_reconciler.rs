@@ -254,7 +254,7 @@ impl<'a> CsrReconciler<'a> {
             verify(&identity, bundle, &self.names, now).map_err(|error| {
                 format!(
                     "the certificate signed by `{signer}` is not served, because API servers would \
-                     reject it: {error}; hint: --signer-ca-file must hold the CA of this signer"
+                     reject it: {error}; hint: add the CA of this signer to --signer-ca-file"
                 )
             })?;
         }

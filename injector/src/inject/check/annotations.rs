@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(warnings.len(), MOST_KEYS + 1);
         assert_eq!(
             warnings[MOST_KEYS],
-            "more annotations of the pod are unknown to the injector (unknown_key); hint: the first 24 are listed"
+            "the pod has further annotations unknown to the injector (unknown_key); hint: correct the first 24 to see the others"
         );
     }
 
