@@ -100,7 +100,9 @@ pub enum KubeconfigError {
         known: String,
     },
     /// The requested context is missing.
-    #[error("--context `{name}`: no such context in {origin}\nhint: use one of its contexts: {known}")]
+    #[error(
+        "--context `{name}`: no such context in {origin}\nhint: use one of its contexts: {known}"
+    )]
     Context {
         /// Name of the kubeconfig in messages.
         origin: String,

@@ -22,8 +22,8 @@ pub struct LeftAlone {
 pub struct Surprise {
     /// The line of the document at which the object starts, from 1.
     pub line: usize,
-    /// `NodeKind "namespace/name"` with the parts that the object has; empty if the document is not an
-    /// object.
+    /// `NodeKind "namespace/name"` with the parts that the object has; empty if the document is not
+    /// an object.
     pub title: String,
     /// The reason.
     pub reason: Reason,

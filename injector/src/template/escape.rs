@@ -213,7 +213,7 @@ const LEADING: [char; 8] = ['&', '*', '!', '|', '>', '%', '@', '`'];
 /// First character of Unicode's private plane 15; `NEXT_PLANE` is that of plane 16.
 const PLANE: u32 = 0xF_0000;
 const NEXT_PLANE: u32 = 0x10_0000;
-/// Stand-in for nothing. Together with `ESCAPE`, the last two characters of plane 15.
+/// Placeholder that stands for no text. Together with `ESCAPE`, the last two characters of plane 15.
 const NOTHING: char = '\u{FFFFD}';
 /// Empty text that the engine does not treat as empty.
 pub(crate) const EMPTY: &str = "\u{FFFFD}";

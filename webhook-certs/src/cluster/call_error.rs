@@ -91,7 +91,9 @@ fn hint(cause: &CallErrorCause, verb: &str, object: &str) -> &'static str {
         (403, _) if is_of(APPROVAL) => {
             "; hint: apply manifests/components/csr-approval for the required rules"
         }
-        (403, _) if is_of(REQUESTS) => "; hint: apply manifests/components/csr for the required rules",
+        (403, _) if is_of(REQUESTS) => {
+            "; hint: apply manifests/components/csr for the required rules"
+        }
         (403, _) => "; hint: apply the RBAC of manifests/base",
         (404, "create") => "; hint: create the namespace",
         _ => "",

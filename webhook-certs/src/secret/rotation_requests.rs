@@ -80,7 +80,7 @@ impl RotationRequests {
     /// Removes the requests that the step from `before` to `after` fulfils. A rotation requested
     /// during a rotation remains.
     ///
-    /// A rotation that a revocation has undone is requested anew.
+    /// A rotation that a revocation has undone is requested again.
     pub fn fulfil(secret: &mut Secret, before: &State, after: &State) {
         let mut revoke = Self::from_secret(secret).revoke;
         let annotations = secret.metadata.annotations.get_or_insert_default();

@@ -40,7 +40,8 @@ pub(crate) enum UserContainerOrigin {
     Record,
     /// The pod.
     Pod,
-    /// The pod, in which an earlier injection left it ([`crate::inject::reinject::relocate_proxy::keeps_its_own`]).
+    /// The pod, in which an earlier injection left it
+    /// ([`crate::inject::reinject::relocate_proxy::keeps_its_own`]).
     PreviousInjection,
 }
 

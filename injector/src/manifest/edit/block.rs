@@ -162,8 +162,8 @@ impl Editor<'_> {
         self.certain &= !source.text[after..line_end].contains('#');
         let end = if node.block { line_end } else { node.end };
         if source.text[after..node.start].contains('#') {
-            // Comments above the value stay. One beside it needs a line of its own if the new value
-            // leaves no room beside it.
+            // Comments above the value stay. A comment after the value gets a line of its own if the
+            // new value has several lines.
             let start = source.line_start(node.start);
             let comment = source.text[end..line_end].trim_start();
             if comment.is_empty() || !below.contains('\n') {

@@ -1,5 +1,5 @@
-//! The functions that [`metered`](crate::template::rewrite::metered) writes into a template, and the charge for
-//! all others.
+//! The functions that [`metered`](crate::template::rewrite::metered) writes into a template, and
+//! the charge for all others.
 
 use gtmpl_ng::{FuncError, Value as TemplateValue};
 
