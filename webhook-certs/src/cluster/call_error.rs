@@ -128,18 +128,28 @@ mod tests {
         for (verb, object, message, hinted) in [
             ("create", "secrets/ca in namespace a", lacks("create"), "manifests/base"),
             ("create", "events in namespace a", lacks("create"), "manifests/base"),
-            ("create", "events in namespace a", policy.to_owned(), "not RBAC"),
-            ("patch", "mutatingwebhookconfigurations/a", webhook.to_owned(), "not RBAC"),
+            ("create", "events in namespace a", policy.to_owned(), "RBAC allows it"),
+            ("patch", "mutatingwebhookconfigurations/a", webhook.to_owned(), "RBAC allows it"),
             ("patch", "mutatingwebhookconfigurations/a", lacks("patch"), "by other means"),
-            ("create", "configmaps in namespace a", lacks("create"), "components/trust-probe"),
-            ("create", REQUESTS, lacks("create"), "components/csr"),
-            ("get", "certificatesigningrequests/a", lacks("get"), "components/csr"),
-            ("update", APPROVAL, lacks("update"), "components/csr-approval"),
+            (
+                "create",
+                "configmaps in namespace a",
+                lacks("create"),
+                "components/trust-probe for the required rule",
+            ),
+            ("create", REQUESTS, lacks("create"), "components/csr for the required rules"),
+            (
+                "get",
+                "certificatesigningrequests/a",
+                lacks("get"),
+                "components/csr for the required rules",
+            ),
+            ("update", APPROVAL, lacks("update"), "components/csr-approval for the required rules"),
             (
                 "update",
                 APPROVAL,
                 "user not permitted to approve requests with signerName \"a.b/c\"".to_owned(),
-                "components/csr-approval",
+                "components/csr-approval for the right to approve for a signer",
             ),
         ] {
             let said = rejected(403, verb, object, &message).to_string();
