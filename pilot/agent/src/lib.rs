@@ -5,6 +5,7 @@ pub mod agent;
 pub mod app;
 pub mod arguments;
 pub mod bootstrap;
+pub mod channel;
 pub mod cli;
 pub mod commands;
 pub mod config;

@@ -1,1 +1,5 @@
 //! The commands besides `proxy`.
+
+pub mod request;
+pub mod version;
+pub mod wait;
