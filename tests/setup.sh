@@ -35,6 +35,7 @@ install_packages() {
     need containerd containerd
     need runc runc
     need unzip unzip
+    need zstd zstd
     need busybox busybox-static
     [[ -x /usr/lib/cni/bridge ]] || missing+=(containernetworking-plugins)
     [[ ${#missing[@]} -eq 0 ]] && return

@@ -14,6 +14,7 @@ pub mod annotations;
 pub mod arguments;
 pub mod certificates;
 pub mod configuration;
+pub mod dns;
 pub mod http;
 pub mod iptables;
 pub mod manifests;
@@ -22,6 +23,7 @@ pub mod plans;
 pub mod pods;
 pub mod resolver;
 pub mod templates;
+pub mod xds;
 
 /// A fuzz target.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +39,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "admission-review", run: admission::review },
     Target { name: "annotations", run: annotations::annotations },
     Target { name: "arguments", run: arguments::arguments },
+    Target { name: "dns", run: dns::messages },
     Target { name: "http", run: http::requests },
     Target { name: "inject-config", run: configuration::inject_config },
     Target { name: "iptables", run: iptables::listings },
@@ -50,5 +53,6 @@ pub const TARGETS: &[Target] = &[
     Target { name: "template", run: templates::template },
     Target { name: "values", run: configuration::values },
     Target { name: "webhook-configuration", run: certificates::webhook_configuration },
+    Target { name: "xds-frame", run: xds::frames },
     Target { name: "yaml", run: configuration::yaml },
 ];

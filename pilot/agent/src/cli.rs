@@ -9,7 +9,9 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 
 use crate::arguments::{Arguments, Command, IptablesArgs};
-use crate::log;
+use crate::config::{self, Inputs};
+use crate::environment::Environment;
+use crate::{commands, log};
 
 /// Runs the program. Exits with 0 on success, 1 on failure and 2 for an invalid command line.
 pub fn main(
@@ -24,23 +26,60 @@ pub fn main(
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE));
         }
     };
-    let _ = (&environment.into_iter(), &unknown);
-    log::install(&arguments.log.levels, arguments.log.as_json);
+    let as_json = arguments.log.as_json;
+    log::install(&arguments.log.levels, as_json);
     let done = match arguments.command {
-        Command::Proxy(proxy) => match proxy.absent.rejected() {
-            Some(reason) => {
+        Command::Proxy(proxy) => {
+            if let Some(reason) = proxy.absent.rejected() {
                 complain(&reason);
                 return ExitCode::from(USAGE);
             }
-            None => Err(anyhow::anyhow!("proxy is not wired yet")),
-        },
-        Command::IstioIptables(iptables) => run_istio_init(&iptables),
-        _ => Err(anyhow::anyhow!("not wired yet")),
+            warn_about_flags(&unknown);
+            run_proxy(&Inputs::read(*proxy, as_json, Environment::new(environment)))
+        }
+        Command::Request(args) => run(commands::request::run(&args, &mut std::io::stdout())),
+        Command::Wait(args) => run(commands::wait::run(&args)),
+        Command::Version(args) => {
+            let done = commands::version::run(&args, &mut std::io::stdout());
+            done.map(|()| ExitCode::SUCCESS)
+        }
+        Command::IstioIptables(args) => run_istio_init(&args),
+        Command::EnvoyChild(_) => Err(anyhow::anyhow!("envoy-child is not implemented yet")),
     };
     done.unwrap_or_else(|error: anyhow::Error| {
         complain(&format!("{error:#}"));
         ExitCode::FAILURE
     })
+}
+
+/// Resolves the configuration and runs the agent.
+fn run_proxy(inputs: &Inputs) -> Result<ExitCode> {
+    for notice in inputs.environment.notices() {
+        if notice.is_warning {
+            tracing::warn!("{}", notice.message);
+        } else {
+            tracing::debug!("{}", notice.message);
+        }
+    }
+    let resolved = config::resolve(inputs)?;
+    for warning in &resolved.warnings {
+        tracing::warn!("{warning}");
+    }
+    bail!("proxy is not wired yet")
+}
+
+/// Runs a command on a runtime of one thread.
+fn run(command: impl Future<Output = Result<()>>) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("starting the runtime")?.block_on(command).map(|()| ExitCode::SUCCESS)
+}
+
+fn warn_about_flags(unknown: &[String]) {
+    for flag in unknown {
+        tracing::warn!(
+            "unknown flag {flag} has no effect; hint: pilot-agent proxy --help lists the flags"
+        );
+    }
 }
 
 /// Replaces this process by `istio-init`.

@@ -10,6 +10,8 @@ pub mod cli;
 pub mod commands;
 pub mod config;
 pub mod dns;
+pub mod downward_api;
+pub mod environment;
 pub mod health;
 pub mod http;
 pub mod log;

@@ -5,4 +5,5 @@ pub mod mesh_config;
 mod proto_json;
 pub mod proxy_config;
 pub mod proxy_config_rules;
+mod proxy_config_values;
 mod proxy_field;

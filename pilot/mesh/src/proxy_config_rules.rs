@@ -47,14 +47,11 @@ struct Rules<'a> {
 
 impl<'a> Rules<'a> {
     fn at(&self, path: &str) -> Option<&'a Value> {
-        let mut keys = path.split('.');
-        let first = self.config.fields().get(keys.next()?)?;
-        keys.try_fold(first, |value, key| value.get(key))
+        self.config.value_at(path)
     }
 
-    /// Returns the text of a field. Protobuf's JSON omits an empty text.
     fn text(&self, path: &str) -> &'a str {
-        self.at(path).and_then(Value::as_str).unwrap_or_default()
+        self.config.text_at(path)
     }
 
     fn demand(&mut self, path: &str, allowed: &str, good: impl Fn(&Value) -> bool) {

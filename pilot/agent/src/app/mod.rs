@@ -17,6 +17,7 @@ use thiserror::Error;
 
 pub use dial::{Dialer, is_passthrough};
 pub use grpc::HealthError;
+pub use redirect::redirect_within;
 pub use table::{EntryError, ProbeTable, ProbeTableError};
 pub use tls::TlsSetupError;
 

@@ -75,6 +75,22 @@ impl Redirect {
     }
 }
 
+/// Returns the path of a redirect to the same port of the same host, over plain HTTP.
+pub fn redirect_within<T>(
+    answer: &Response<T>,
+    host: &str,
+    port: u16,
+    path: &PathAndQuery,
+) -> Option<PathAndQuery> {
+    let target = Target { scheme: Scheme::Http, port, path: path.clone(), keeps_host_header: true };
+    match Redirect::classify(answer, &target, host) {
+        Redirect::Within(next) if next.scheme == Scheme::Http && next.port == port => {
+            Some(next.path)
+        }
+        _ => None,
+    }
+}
+
 /// Resolves a relative reference against the path of the request (RFC 3986, section 5.2).
 fn resolve_path(location: &str, base: &str) -> String {
     let (path, query) = match location.find('?') {

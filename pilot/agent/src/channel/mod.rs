@@ -53,7 +53,9 @@ impl ChannelOptions {
             address: discovery.address.clone(),
             server_name: discovery.server_name.clone(),
             root: discovery.root.clone(),
-            token: discovery.send_token.then(|| config.paths.token.clone()),
+            // A token never travels in clear.
+            token: (discovery.send_token && !discovery.plaintext)
+                .then(|| config.paths.token.clone()),
             cluster_id: config.pod.cluster_id.clone(),
             headers: discovery.headers.clone(),
             plaintext: discovery.plaintext,

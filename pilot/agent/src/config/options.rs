@@ -1,10 +1,14 @@
 //! Types of the settings of each part.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use mesh::proxy_config::ProxyConfig;
+use serde_json::{Map, Value};
+
+use super::bootstrap_options::BootstrapOptions;
 
 /// Everything that the agent knows when it starts. All layers are merged and parsed.
 #[derive(Clone, Debug)]
@@ -15,10 +19,20 @@ pub struct Config {
     pub paths: Paths,
     /// The pod that the agent runs in.
     pub pod: Pod,
+    /// Labels of the pod.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations of the pod.
+    pub annotations: BTreeMap<String, String>,
     /// Merged `ProxyConfig`.
     pub proxy_config: ProxyConfig,
+    /// Metadata of the node as variables set it: `ISTIO_META_*` and `ISTIO_METAJSON_*`.
+    pub metadata: Map<String, Value>,
     /// Envoy's process; `None` with `DISABLE_ENVOY`.
     pub envoy: Option<EnvoyOptions>,
+    /// Settings in Envoy's bootstrap.
+    pub bootstrap: BootstrapOptions,
+    /// File with the bootstrap for gRPC applications; `None` if Envoy runs.
+    pub grpc_bootstrap: Option<PathBuf>,
     /// Connection to the control plane.
     pub discovery: DiscoveryOptions,
     /// Workload certificate.
@@ -62,6 +76,21 @@ pub struct Paths {
     pub credential_socket: PathBuf,
 }
 
+impl Default for Paths {
+    fn default() -> Self {
+        Self {
+            configuration: "etc/istio/proxy".into(),
+            pod_info: "etc/istio/pod".into(),
+            token: "var/run/secrets/tokens/istio-token".into(),
+            mesh_root: "var/run/secrets/istio/root-cert.pem".into(),
+            crl: "var/run/secrets/istio/crl/ca-crl.pem".into(),
+            workload_socket_folder: "var/run/secrets/workload-spiffe-uds".into(),
+            workload_credentials: "var/run/secrets/workload-spiffe-credentials".into(),
+            credential_socket: "var/run/secrets/credential-uds/socket".into(),
+        }
+    }
+}
+
 /// The pod that the agent runs in.
 #[derive(Clone, Debug)]
 pub struct Pod {
@@ -99,6 +128,8 @@ impl Pod {
 pub struct EnvoyOptions {
     /// Path of the program.
     pub binary: PathBuf,
+    /// Base id of the shared memory: equal in all epochs, different for each agent of a pod.
+    pub base_id: u32,
     /// Port of its admin interface.
     pub admin_port: u16,
     /// Port of the readiness listener, `ENVOY_STATUS_PORT`.
@@ -125,6 +156,7 @@ pub struct EnvoyOptions {
 
 /// Connection to the control plane.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches of the environment")]
 pub struct DiscoveryOptions {
     /// `HOST:PORT` of the control plane.
     pub address: String,
@@ -136,6 +168,8 @@ pub struct DiscoveryOptions {
     pub send_token: bool,
     /// Delta xDS, unless `ISTIO_DELTA_XDS=false`.
     pub delta: bool,
+    /// Subscribes to `ProxyConfig` for additional roots, `PROXY_CONFIG_XDS_AGENT`.
+    pub additional_roots: bool,
     /// Additional headers, from `XDS_HEADER_*`.
     pub headers: Vec<(String, String)>,
     /// True if the connection is not encrypted: the address has port 15010, or

@@ -1,1 +1,18 @@
 //! DNS proxy: answers from the name table, and forwards the rest.
+//!
+//! [`table`], [`search`], [`message`], [`answer`] and [`resolv_conf`] are pure. [`forward`] and
+//! [`server`] own the sockets.
+
+pub mod answer;
+pub mod forward;
+pub mod frame;
+pub mod message;
+pub mod metrics;
+pub mod resolv_conf;
+pub mod search;
+pub mod server;
+pub mod table;
+
+pub use metrics::Metrics;
+pub use server::Server;
+pub use table::{Entry, Table};

@@ -31,3 +31,20 @@ pub struct NameInfo {
     #[prost(string, tag = "4")]
     pub namespace: String,
 }
+
+/// Additional roots in `istio.mesh.v1alpha1.ProxyConfig`. Its other fields are ignored.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct ProxyConfig {
+    /// Roots to trust beside the mesh's, as PEM.
+    #[prost(string, repeated, tag = "34")]
+    pub ca_certificates_pem: Vec<String>,
+}
+
+/// Health of the application, reported to the control plane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApplicationHealth {
+    /// The application serves.
+    Healthy,
+    /// The application does not serve, for this reason.
+    Unhealthy(String),
+}

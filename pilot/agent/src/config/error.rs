@@ -1,0 +1,70 @@
+//! Errors of the configuration.
+
+use crate::environment::EnvironmentError;
+
+/// Invalid input of the configuration. The message names the flag, variable, annotation or file.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum ConfigError {
+    /// A variable has an invalid value.
+    #[error(transparent)]
+    Variable(#[from] EnvironmentError),
+    /// A required variable is unset.
+    #[error(
+        "{variable} is not set; hint: set it in the container's environment by fieldRef {field}"
+    )]
+    Unset {
+        /// Name of the variable.
+        variable: &'static str,
+        /// Field of the pod that it holds.
+        field: &'static str,
+    },
+    /// A variable asks for a function that does not exist.
+    #[error("{variable}={value} is not supported: {reason}")]
+    Unsupported {
+        /// Name of the variable.
+        variable: &'static str,
+        /// Its value.
+        value: String,
+        /// Reason, and supported values.
+        reason: &'static str,
+    },
+    /// A layer of `ProxyConfig` is invalid.
+    #[error("{layer}: {problem}")]
+    Layer {
+        /// Source of the layer: a flag, a variable, an annotation or a file.
+        layer: String,
+        /// Field, value and accepted values.
+        problem: String,
+    },
+    /// An annotation has an invalid value.
+    #[error("annotation {annotation} has the invalid value {value:?}: {problem}")]
+    Annotation {
+        /// Key of the annotation.
+        annotation: &'static str,
+        /// Its value, shortened.
+        value: String,
+        /// Problem, and accepted values.
+        problem: String,
+    },
+    /// A field of the merged `ProxyConfig` cannot be used by this agent.
+    #[error("ProxyConfig field {field}: {problem}")]
+    Field {
+        /// Path of the field.
+        field: String,
+        /// Problem, and the supported alternative.
+        problem: String,
+    },
+}
+
+impl ConfigError {
+    /// Returns the error about an annotation.
+    pub(super) fn annotation(key: &'static str, value: &str, problem: impl Into<String>) -> Self {
+        let value = documents::excerpt::shorten(value).into_owned();
+        Self::Annotation { annotation: key, value, problem: problem.into() }
+    }
+
+    /// Returns the error about a field of `ProxyConfig`.
+    pub(super) fn field(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::Field { field: field.into(), problem: problem.into() }
+    }
+}

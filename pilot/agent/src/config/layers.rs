@@ -1,0 +1,110 @@
+//! Layers of `ProxyConfig`, from Istio's defaults to the pod's annotation.
+
+use documents::yaml;
+use mesh::mesh_config::MeshConfig;
+use mesh::proxy_config::ProxyConfig;
+use mesh::proxy_config_rules;
+use serde_json::{Map, Value};
+
+use super::annotations;
+use super::error::ConfigError;
+use super::inputs::Inputs;
+use crate::arguments::ClassicArgs;
+use crate::environment::variables::PROXY_CONFIG;
+
+/// Merged layers.
+pub(super) struct Layers {
+    pub(super) proxy_config: ProxyConfig,
+    /// Trust domain of the mesh file.
+    pub(super) trust_domain: Option<String>,
+    pub(super) warnings: Vec<String>,
+}
+
+impl Layers {
+    /// Merges the layers: defaults, mesh file, flags, `PROXY_CONFIG`, annotation.
+    pub(super) fn merge(inputs: &Inputs) -> Result<Self, ConfigError> {
+        let mut layers =
+            Self { proxy_config: ProxyConfig::default(), trust_domain: None, warnings: Vec::new() };
+        if let Some(text) = &inputs.files.mesh {
+            let file = format!("mesh file {}", inputs.arguments.mesh_config.display());
+            let mesh = MeshConfig::parse(text)
+                .map_err(|problem| ConfigError::Layer { layer: file.clone(), problem })?;
+            for (place, problem) in mesh.oddities() {
+                layers.warnings.push(format!("{file}: {place}: {problem}"));
+            }
+            layers.trust_domain =
+                mesh.document.contains_key("trustDomain").then_some(mesh.trust_domain);
+            layers.proxy_config = mesh.default_config;
+            layers.check(&file)?;
+        }
+        layers.put("flags of the command line", &flags(&inputs.arguments.classic))?;
+        layers.put_text(PROXY_CONFIG.name, inputs.environment.text(PROXY_CONFIG))?;
+        if let Some(text) = inputs.files.annotations.get(annotations::PROXY_CONFIG) {
+            layers.put_text(&format!("annotation {}", annotations::PROXY_CONFIG), text)?;
+        }
+        if let Some(address) = inputs.files.annotations.get(annotations::DISCOVERY_ADDRESS) {
+            let layer = Value::from_iter([("discoveryAddress", address.as_str())]);
+            layers.put(&format!("annotation {}", annotations::DISCOVERY_ADDRESS), &layer)?;
+        }
+        Ok(layers)
+    }
+
+    fn put_text(&mut self, layer: &str, text: &str) -> Result<(), ConfigError> {
+        if text.trim().is_empty() {
+            return Ok(());
+        }
+        let wrong = |problem| ConfigError::Layer { layer: layer.to_owned(), problem };
+        let value = yaml::parse(text).map_err(|error| wrong(error.to_string()))?;
+        if value.is_null() {
+            return Ok(());
+        }
+        for key in ProxyConfig::unknown_keys(&value) {
+            let (place, problem) = documents::notice::unknown(key);
+            self.warnings.push(format!("{layer}: {place}: {problem}"));
+        }
+        self.put(layer, &value)
+    }
+
+    fn put(&mut self, layer: &str, value: &Value) -> Result<(), ConfigError> {
+        self.proxy_config
+            .overlay(value)
+            .map_err(|problem| ConfigError::Layer { layer: layer.to_owned(), problem })?;
+        self.check(layer)
+    }
+
+    /// Validates the fields as Istio does. The layer on top has caused the problem.
+    fn check(&self, layer: &str) -> Result<(), ConfigError> {
+        // No status port is a valid choice of this agent.
+        let problems = proxy_config_rules::problems(&self.proxy_config);
+        match problems.into_iter().find(|problem| !problem.starts_with("statusPort: 0 ")) {
+            Some(problem) => Err(ConfigError::Layer { layer: layer.to_owned(), problem }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns the fields of `ProxyConfig` that flags of 2017 set.
+fn flags(classic: &ClassicArgs) -> Value {
+    let mut layer = Map::new();
+    for (field, value) in [
+        ("serviceCluster", &classic.service_cluster),
+        ("configPath", &classic.config_path),
+        ("binaryPath", &classic.binary_path),
+        ("availabilityZone", &classic.availability_zone),
+        ("discoveryAddress", &classic.discovery_address),
+        ("zipkinAddress", &classic.zipkin_address),
+        ("statsdUdpAddress", &classic.statsd_udp_address),
+        ("controlPlaneAuthPolicy", &classic.control_plane_auth_policy),
+    ] {
+        if let Some(value) = value {
+            layer.insert(field.to_owned(), value.as_str().into());
+        }
+    }
+    if let Some(port) = classic.proxy_admin_port {
+        layer.insert("proxyAdminPort".to_owned(), port.into());
+    }
+    if let Some(duration) = classic.drain_duration {
+        layer.insert("drainDuration".to_owned(), format!("{}s", duration.as_secs_f64()).into());
+    }
+    Value::Object(layer)
+}

@@ -1,0 +1,88 @@
+//! Settings of the status port and of the DNS proxy.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use mesh::proxy_config::ProxyConfig;
+use serde_json::{Map, Value};
+
+use super::annotations::{SCRAPE_TARGETS, STATUS_PORT};
+use super::error::ConfigError;
+use super::inputs::Files;
+use super::metadata;
+use super::options::{DnsOptions, StatusOptions};
+use crate::environment::Environment;
+use crate::environment::variables::{
+    DNS_FORWARD_PARALLEL, DNS_FORWARD_TIMEOUT, DNS_PROXY_ADDR, ISTIO_KUBE_APP_PROBERS,
+    ISTIO_PROMETHEUS_ANNOTATIONS, METRICS_LOCALHOST_ACCESS_ONLY,
+    REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION,
+};
+
+/// Resolves the status port; `None` if it is 0.
+pub(super) fn status(
+    environment: &Environment,
+    files: &Files,
+    config: &ProxyConfig,
+) -> Result<Option<StatusOptions>, ConfigError> {
+    let port = match files.annotations.get(STATUS_PORT) {
+        None => config.status_port(),
+        Some(text) => text.trim().parse().map_err(|_| {
+            ConfigError::annotation(STATUS_PORT, text, "expected a port (1–65535), or 0 for none")
+        })?,
+    };
+    let text = |variable| environment.get(variable).map(str::to_owned);
+    let options = StatusOptions {
+        port,
+        app_probers: text(ISTIO_KUBE_APP_PROBERS),
+        prometheus_annotations: text(ISTIO_PROMETHEUS_ANNOTATIONS),
+        scrape_targets: files.annotations.get(SCRAPE_TARGETS).cloned(),
+        probe_localhost: environment.switch(REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION)?,
+        metrics_on_loopback_only: environment.switch(METRICS_LOCALHOST_ACCESS_ONLY)?,
+    };
+    Ok((port != 0).then_some(options))
+}
+
+/// Resolves the DNS proxy; `None` unless `ISTIO_META_DNS_CAPTURE` is set.
+pub(super) fn dns(
+    environment: &Environment,
+    files: &Files,
+    metadata: &Map<String, Value>,
+) -> Result<Option<DnsOptions>, ConfigError> {
+    if !metadata::switch(metadata, "DNS_CAPTURE")? {
+        return Ok(None);
+    }
+    Ok(Some(DnsOptions {
+        listen: listen_addresses(environment, files)?,
+        resolv_conf: super::RESOLV_CONF.into(),
+        forward_parallel: environment.switch(DNS_FORWARD_PARALLEL)?,
+        forward_timeout: environment.duration(DNS_FORWARD_TIMEOUT)?,
+    }))
+}
+
+/// Returns the addresses of `DNS_PROXY_ADDR`. `localhost` stands for the loopback address of each
+/// family that the resolver's servers have.
+fn listen_addresses(
+    environment: &Environment,
+    files: &Files,
+) -> Result<Vec<SocketAddr>, ConfigError> {
+    let wrong = || environment.wrong(DNS_PROXY_ADDR, "HOST:PORT with localhost or an IP address");
+    let text = environment.text(DNS_PROXY_ADDR);
+    if let Ok(address) = text.parse() {
+        return Ok(vec![address]);
+    }
+    let port = text.strip_prefix("localhost:").ok_or_else(wrong)?.parse().map_err(|_| wrong())?;
+    let servers = files.resolv_conf.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let is_server = words.next() == Some("nameserver");
+        let server = words.next().filter(|_| is_server)?;
+        server.split('%').next()?.parse::<IpAddr>().ok()
+    });
+    let servers: Vec<_> = servers.collect();
+    let mut listen: Vec<SocketAddr> = Vec::new();
+    if servers.is_empty() || servers.iter().any(IpAddr::is_ipv4) {
+        listen.push((Ipv4Addr::LOCALHOST, port).into());
+    }
+    if servers.iter().any(IpAddr::is_ipv6) {
+        listen.push((Ipv6Addr::LOCALHOST, port).into());
+    }
+    Ok(listen)
+}

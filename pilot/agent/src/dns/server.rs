@@ -1,0 +1,307 @@
+//! Server for UDP and TCP.
+
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, SocketAddrV6, UdpSocket as StdUdpSocket};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt};
+use hickory_proto::op::ResponseCode;
+use rustix::net::netdevice::name_to_index;
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::answer::{Decision, Knowledge, decide};
+use super::forward::Forwarder;
+use super::frame;
+use super::message::{LARGEST_QUERY, Query, Transport};
+use super::metrics::Metrics;
+use super::resolv_conf::{NameServer, PORT, ResolvConf};
+use super::search::NameRules;
+use super::table::{ServiceDomain, Table};
+use crate::config::options::{DnsOptions, Pod};
+use crate::health::{Health, Part};
+
+/// DNS server of the pod.
+#[derive(Debug)]
+pub struct Server {
+    udp: Vec<UdpSocket>,
+    tcp: Vec<TcpListener>,
+    shared: Arc<Shared>,
+}
+
+/// Failure to start the server.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// `resolv.conf` is not readable.
+    #[error("cannot read the name servers in {}: {source}", path.display())]
+    ResolvConf {
+        /// The file.
+        path: PathBuf,
+        /// The kernel's error.
+        source: io::Error,
+    },
+    /// An address cannot be served.
+    #[error("cannot serve DNS on {address} (DNS_PROXY_ADDR): {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The kernel's error.
+        source: io::Error,
+    },
+}
+
+#[derive(Debug)]
+struct Shared {
+    rules: NameRules,
+    is_only_resolver: bool,
+    names: watch::Receiver<Option<Arc<Table>>>,
+    forwarder: Forwarder,
+    metrics: Metrics,
+    rotation: AtomicUsize,
+    forwarded: Semaphore,
+    connections: Arc<Semaphore>,
+}
+
+impl Server {
+    /// Binds the addresses, UDP and TCP.
+    pub fn bind(
+        options: &DnsOptions,
+        pod: &Pod,
+        names: watch::Receiver<Option<Arc<Table>>>,
+        metrics: Metrics,
+    ) -> Result<Self, BindError> {
+        let path = &options.resolv_conf;
+        let text = fs::read_to_string(path)
+            .map_err(|source| BindError::ResolvConf { path: path.clone(), source })?;
+        let resolv_conf = ResolvConf::parse(&text);
+        let listening = resolv_conf.listening(&options.listen);
+        let (mut udp, mut tcp) = (Vec::new(), Vec::new());
+        for &address in &listening {
+            let listen = |source| BindError::Listen { address, source };
+            udp.push(bind_udp(address).map_err(listen)?);
+            tcp.push(bind_tcp(address).map_err(listen)?);
+        }
+        let servers = resolv_conf.servers.iter().filter(|server| !server.is_own(&listening));
+        let forwarder = Forwarder {
+            servers: servers.filter_map(socket_address).collect(),
+            is_parallel: options.forward_parallel,
+            timeout: options.forward_timeout,
+            metrics: metrics.clone(),
+        };
+        let rules = NameRules {
+            domain: ServiceDomain::new(&pod.domain, &pod.namespace),
+            search: resolv_conf.search.into_iter().next(),
+        };
+        let shared = Shared {
+            rules,
+            is_only_resolver: listening.iter().any(|address| address.port() == PORT),
+            names,
+            forwarder,
+            metrics,
+            rotation: AtomicUsize::default(),
+            forwarded: Semaphore::new(FORWARDED),
+            connections: Arc::new(Semaphore::new(CONNECTIONS)),
+        };
+        Ok(Self { udp, tcp, shared: Arc::new(shared) })
+    }
+
+    /// Returns a function that returns the name table as JSON, for `/debug/ndsz`.
+    pub fn debug(&self) -> impl Fn() -> String + Send + Sync + use<> {
+        let names = self.shared.names.clone();
+        move || {
+            let table = names.borrow().clone().unwrap_or_default();
+            // Serializing texts and addresses to memory cannot fail.
+            serde_json::to_string_pretty(&*table).unwrap_or_default()
+        }
+    }
+
+    /// Answers queries until the future is dropped. The first name table clears the condition of
+    /// [`Part::Dns`].
+    pub async fn run(self, health: Arc<Health>) {
+        let mut tasks = JoinSet::new();
+        for socket in self.udp {
+            tasks.spawn(serve_udp(Arc::clone(&self.shared), Arc::new(socket)));
+        }
+        for listener in self.tcp {
+            tasks.spawn(serve_tcp(Arc::clone(&self.shared), listener));
+        }
+        let mut names = self.shared.names.clone();
+        if names.borrow().is_none() {
+            health.set(Part::Dns, "no name table from the control plane yet");
+        }
+        // An error means that no table can come any more; the condition stays.
+        if names.wait_for(Option::is_some).await.is_ok() {
+            health.clear(Part::Dns);
+        }
+        tasks.join_all().await;
+    }
+}
+
+impl Shared {
+    /// Returns the answer to a message, or the query to forward.
+    fn decide<'a>(&self, message: &'a [u8], transport: Transport) -> Decision<'a> {
+        self.metrics.requests.inc();
+        let table = self.names.borrow().clone();
+        let knowledge = Knowledge {
+            table: table.as_deref(),
+            rules: &self.rules,
+            is_only_resolver: self.is_only_resolver,
+        };
+        decide(message, knowledge, transport, self.rotation.fetch_add(1, Ordering::Relaxed))
+    }
+
+    async fn forward(&self, query: &Query<'_>, transport: Transport) -> Vec<u8> {
+        match self.forwarded.try_acquire() {
+            Ok(_permit) => self.forwarder.forward(query, transport).await,
+            Err(_) => query.failure(ResponseCode::ServFail),
+        }
+    }
+}
+
+async fn serve_udp(shared: Arc<Shared>, socket: Arc<UdpSocket>) {
+    let mut buffer = vec![0; usize::from(LARGEST_QUERY)];
+    // Dropped with the server.
+    let mut tasks = JoinSet::new();
+    loop {
+        while tasks.try_join_next().is_some() {}
+        let (length, client) = match socket.recv_from(&mut buffer).await {
+            Ok(received) => received,
+            Err(error) => {
+                tracing::warn!("receiving a DNS query failed: {error}");
+                sleep(AFTER_ERROR).await;
+                continue;
+            }
+        };
+        let message = &buffer[..length];
+        match shared.decide(message, Transport::Udp) {
+            Decision::Answer(answer) => send(&socket, client, &answer).await,
+            Decision::Forward(_) => {
+                let (shared, socket) = (Arc::clone(&shared), Arc::clone(&socket));
+                let message = message.to_vec();
+                tasks.spawn(async move {
+                    if let Ok(query) = Query::parse(&message) {
+                        let answer = shared.forward(&query, Transport::Udp).await;
+                        send(&socket, client, &answer).await;
+                    }
+                });
+            }
+            Decision::Ignore => {}
+        }
+    }
+}
+
+async fn send(socket: &UdpSocket, client: SocketAddr, answer: &[u8]) {
+    if let Err(error) = socket.send_to(answer, client).await {
+        tracing::debug!(%client, "sending a DNS answer failed: {error}");
+    }
+}
+
+async fn serve_tcp(shared: Arc<Shared>, listener: TcpListener) {
+    let mut tasks = JoinSet::new();
+    loop {
+        while tasks.try_join_next().is_some() {}
+        // The semaphore is never closed.
+        let Ok(permit) = Arc::clone(&shared.connections).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let shared = Arc::clone(&shared);
+                tasks.spawn(async move {
+                    serve_connection(&shared, stream).await;
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                tracing::warn!("accepting a DNS connection failed: {error}");
+                sleep(AFTER_ERROR).await;
+            }
+        }
+    }
+}
+
+/// Answers the queries of a connection. Several may wait for their answers, which are sent as they
+/// come. The connection ends when the client is idle, or does not read its answers.
+async fn serve_connection(shared: &Shared, stream: TcpStream) {
+    let (reader, mut writer) = stream.into_split();
+    let queries = stream::unfold(reader, |mut reader| async {
+        match timeout(IDLE, frame::read(&mut reader)).await {
+            Ok(Ok(Some(message))) => Some((message, reader)),
+            _ => None,
+        }
+    });
+    let answers = queries
+        .map(|message| async move {
+            match shared.decide(&message, Transport::Tcp) {
+                Decision::Answer(answer) => Some(answer),
+                Decision::Forward(query) => Some(shared.forward(&query, Transport::Tcp).await),
+                Decision::Ignore => None,
+            }
+        })
+        .buffer_unordered(PIPELINED);
+    let mut answers = std::pin::pin!(answers);
+    while let Some(answer) = answers.next().await {
+        let Some(answer) = answer else { continue };
+        if !matches!(timeout(IDLE, frame::write(&mut writer, &answer)).await, Ok(Ok(()))) {
+            return;
+        }
+    }
+}
+
+fn bind_udp(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = socket(address, Type::DGRAM, Protocol::UDP)?;
+    socket.bind(&address.into())?;
+    UdpSocket::from_std(StdUdpSocket::from(socket))
+}
+
+fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = socket(address, Type::STREAM, Protocol::TCP)?;
+    // Connections of an earlier agent may still be closing.
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    TcpListener::from_std(socket.into())
+}
+
+fn socket(address: SocketAddr, kind: Type, protocol: Protocol) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), kind, Some(protocol))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// Returns the address of a name server. A link-local one needs the number of its interface.
+fn socket_address(server: &NameServer) -> Option<SocketAddr> {
+    let (std::net::IpAddr::V6(address), Some(scope)) = (server.address, &server.scope) else {
+        return Some(SocketAddr::new(server.address, PORT));
+    };
+    let index = scope.parse().or_else(|_| {
+        let socket = Socket::new(Domain::IPV6, Type::DGRAM, None)?;
+        name_to_index(&socket, scope).map_err(io::Error::from)
+    });
+    match index {
+        Ok(index) => Some(SocketAddrV6::new(address, PORT, 0, index).into()),
+        Err(error) => {
+            tracing::warn!("ignoring name server {address}%{scope}: {error}");
+            None
+        }
+    }
+}
+
+/// Forwarded queries at a time, of all clients. More get SERVFAIL.
+const FORWARDED: usize = 512;
+/// TCP connections at a time. More wait in the kernel.
+const CONNECTIONS: usize = 64;
+/// Queries of a connection at a time. More wait in the kernel.
+const PIPELINED: usize = 16;
+const BACKLOG: i32 = 128;
+/// Time that a TCP client has for its next query, and for reading an answer.
+const IDLE: Duration = Duration::from_secs(10);
+const AFTER_ERROR: Duration = Duration::from_millis(100);

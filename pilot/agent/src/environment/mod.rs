@@ -1,0 +1,225 @@
+//! Environment variables of the agent: lookup, typed values, and warnings about those without effect.
+
+pub mod variables;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::str::FromStr;
+use std::time::Duration;
+
+use documents::{excerpt, suggest};
+
+use variables::{Effect, FAMILIES, Family, VARIABLES, Variable};
+
+/// Environment of the agent. An empty value counts as unset.
+#[derive(Clone, Debug, Default)]
+pub struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    /// Takes the variables of a process. Variables that are not UTF-8 are left out.
+    pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        let texts = variables.into_iter().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        });
+        let mut texts: BTreeMap<_, _> = texts.collect();
+        texts.retain(|_, value| !value.is_empty());
+        Self(texts)
+    }
+
+    /// Returns the value of a variable; `None` if it is unset.
+    pub fn get(&self, variable: &Variable) -> Option<&str> {
+        self.0.get(variable.name).map(String::as_str)
+    }
+
+    /// Returns the value of a variable, or its default.
+    pub fn text(&self, variable: &Variable) -> &str {
+        self.get(variable).unwrap_or(variable.default)
+    }
+
+    /// Parses a switch, in the spellings of Go's `strconv.ParseBool`.
+    pub fn switch(&self, variable: &'static Variable) -> Result<bool, EnvironmentError> {
+        parse_bool(self.text(variable)).ok_or_else(|| self.wrong(variable, "true or false"))
+    }
+
+    /// Parses a duration that is not negative.
+    pub fn duration(&self, variable: &'static Variable) -> Result<Duration, EnvironmentError> {
+        go_duration::non_negative(self.text(variable))
+            .map_err(|_| self.wrong(variable, "a duration such as 5s"))
+    }
+
+    /// Parses a port.
+    pub fn port(&self, variable: &'static Variable) -> Result<u16, EnvironmentError> {
+        let port = self.text(variable).parse().ok().filter(|port| *port != 0);
+        port.ok_or_else(|| self.wrong(variable, "a port (1–65535)"))
+    }
+
+    /// Parses any other value. `expected` describes the accepted ones.
+    pub fn parse<T: FromStr>(
+        &self,
+        variable: &'static Variable,
+        expected: &'static str,
+    ) -> Result<Option<T>, EnvironmentError> {
+        let parse = |text: &str| text.parse().map_err(|_| self.wrong(variable, expected));
+        self.get(variable).map(parse).transpose()
+    }
+
+    /// Returns the error for an invalid value of a variable.
+    pub fn wrong(&self, variable: &'static Variable, expected: &'static str) -> EnvironmentError {
+        EnvironmentError {
+            variable: variable.name.to_owned(),
+            value: excerpt::shorten(self.text(variable)).into_owned(),
+            expected,
+        }
+    }
+
+    /// Returns the variables of a family, without the prefix, sorted by name.
+    pub fn family(&self, family: &Family) -> impl Iterator<Item = (&str, &str)> {
+        let all = self.0.iter();
+        all.filter_map(|(name, value)| Some((name.strip_prefix(family.prefix)?, value.as_str())))
+            .filter(|(name, _)| !name.is_empty())
+    }
+
+    /// Returns a message for each variable that is set and has no effect.
+    pub fn notices(&self) -> Vec<Notice> {
+        let notices = self.0.iter().filter_map(|(name, value)| {
+            let message = match VARIABLES.iter().find(|variable| variable.name == name) {
+                Some(Variable { effect: Effect::Used, .. }) => return None,
+                Some(Variable { effect: Effect::Expected(reason), .. }) => {
+                    let message = format!("{name} has no effect: {reason}");
+                    return Some(Notice { is_warning: false, message });
+                }
+                Some(Variable { default, .. }) if default == value => return None,
+                Some(Variable { effect: Effect::Missing(reason), .. }) => {
+                    format!("{name} has no effect: {reason}")
+                }
+                None if !is_ours(name) => return None,
+                None => {
+                    let names: Vec<_> = VARIABLES.iter().map(|variable| variable.name).collect();
+                    let hint = suggest::did_you_mean(name, &names);
+                    format!("{name} is an unknown variable and has no effect{hint}")
+                }
+            };
+            Some(Notice { is_warning: true, message })
+        });
+        notices.collect()
+    }
+}
+
+/// Message about a variable without effect.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Notice {
+    /// True for a warning, false for a message of level debug.
+    pub is_warning: bool,
+    /// The variable, and the reason.
+    pub message: String,
+}
+
+/// Invalid value of a variable.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{variable} has the invalid value {value:?}: expected {expected}")]
+pub struct EnvironmentError {
+    /// Name of the variable.
+    pub variable: String,
+    /// Its value.
+    pub value: String,
+    /// Accepted values.
+    pub expected: &'static str,
+}
+
+/// Parses a switch as Go's `strconv.ParseBool` does.
+pub fn parse_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+/// True if the name looks like a setting of the agent, and neither belongs to a family nor comes
+/// from the kubelet, which writes variables for every Service of the namespace.
+fn is_ours(name: &str) -> bool {
+    let prefixes =
+        ["ISTIO_", "PILOT_", "XDS_", "OUTRIGGER_", "SECRET_", "DNS_FORWARD_", "DNS_PROXY_"];
+    let of_service =
+        name.contains("_SERVICE_") || name.ends_with("_PORT") || name.contains("_PORT_");
+    let in_family = FAMILIES.iter().any(|family| name.starts_with(family.prefix));
+    prefixes.iter().any(|prefix| name.starts_with(prefix)) && !of_service && !in_family
+}
+
+#[cfg(test)]
+mod tests {
+    use super::variables::*;
+    use super::*;
+
+    fn environment(variables: &[(&str, &str)]) -> Environment {
+        Environment::new(variables.iter().map(|(name, value)| (name.into(), value.into())))
+    }
+
+    #[test]
+    fn empty_value_counts_as_unset() {
+        let environment = environment(&[("ENVOY_STATUS_PORT", ""), ("POD_NAME", "")]);
+        assert_eq!(environment.port(ENVOY_STATUS_PORT), Ok(15021));
+        assert_eq!(environment.get(POD_NAME), None);
+    }
+
+    #[test]
+    fn invalid_value_names_variable_and_expectation() {
+        let environment = environment(&[
+            ("ENVOY_STATUS_PORT", "0"),
+            ("SECRET_TTL", "a day"),
+            ("ISTIO_DELTA_XDS", "yes"),
+        ]);
+        let error = environment.port(ENVOY_STATUS_PORT).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            r#"ENVOY_STATUS_PORT has the invalid value "0": expected a port (1–65535)"#
+        );
+        assert!(environment.duration(SECRET_TTL).is_err());
+        assert!(environment.switch(ISTIO_DELTA_XDS).is_err());
+    }
+
+    #[test]
+    fn variables_without_effect_are_reported() {
+        let environment = environment(&[
+            ("GOMEMLIMIT", "1073741824"),
+            ("ISTIO_DELTA_XD", "true"),
+            ("ISTIO_META_ANYTHING", "x"),
+            ("ISTIO_INGRESSGATEWAY_SERVICE_HOST", "10.0.0.1"),
+            ("ISTIO_INGRESSGATEWAY_PORT_80_TCP", "tcp://10.0.0.1:80"),
+            ("CREDENTIAL_FETCHER_TYPE", "GoogleComputeEngine"),
+            ("PATH", "/bin"),
+        ]);
+        let notices = environment.notices();
+        let told: Vec<_> =
+            notices.iter().map(|notice| (notice.is_warning, notice.message.as_str())).collect();
+        assert_eq!(told.len(), 3, "{told:?}");
+        assert!(told[0].0 && told[0].1.starts_with("CREDENTIAL_FETCHER_TYPE has no effect: "));
+        assert!(!told[1].0 && told[1].1.starts_with("GOMEMLIMIT has no effect: "));
+        assert!(told[2].0 && told[2].1.contains("ISTIO_DELTA_XDS"), "{told:?}");
+    }
+
+    #[test]
+    fn table_is_sorted_and_without_repetition() {
+        let names: Vec<_> = VARIABLES.iter().map(|variable| variable.name).collect();
+        let mut sorted = names.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(names.len(), sorted.len());
+    }
+
+    #[test]
+    fn defaults_of_used_variables_can_be_parsed() {
+        let environment = Environment::default();
+        for variable in VARIABLES.iter().filter(|variable| variable.effect == Effect::Used) {
+            match variable.default {
+                "true" | "false" => assert!(environment.switch(variable).is_ok()),
+                text if text.ends_with(['s', 'h'])
+                    && text.starts_with(|c: char| c.is_ascii_digit()) =>
+                {
+                    assert!(environment.duration(variable).is_ok(), "{}", variable.name);
+                }
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Validity of one line of metrics.
+
+/// True for a comment, an empty line or a sample: a name with labels, a value, a timestamp and an
+/// exemplar, the last three separated by spaces.
+pub(super) fn is_metrics_line(line: &[u8]) -> bool {
+    match line.first() {
+        None | Some(b'#') => return true,
+        _ => {}
+    }
+    let sample = || {
+        let rest = number(series(line)?)?;
+        let rest = match rest.first() {
+            None | Some(b'#') => rest,
+            _ => number(rest)?,
+        };
+        let Some(exemplar) = rest.strip_prefix(b"# ") else { return Some(rest) };
+        let rest = number(labels(exemplar)?)?;
+        if rest.is_empty() { Some(rest) } else { number(rest) }
+    };
+    sample().is_some_and(<[u8]>::is_empty)
+}
+
+/// True if a line that starts like this may be long: a comment, or a sample with labels.
+pub(super) fn may_be_long(start: &[u8]) -> bool {
+    let name = start.iter().take_while(|byte| is_name_start(**byte) || byte.is_ascii_digit());
+    let name = &start[..name.count()];
+    match name.first() {
+        Some(first) => is_name_start(*first) && start.get(name.len()) == Some(&b'{'),
+        None => start.first() == Some(&b'#'),
+    }
+}
+
+/// Skips `NAME`, `NAME{LABELS}` or `{"NAME",LABELS}`.
+fn series(line: &[u8]) -> Option<&[u8]> {
+    let end = line.iter().position(|byte| !is_name_start(*byte) && !byte.is_ascii_digit());
+    let (name, rest) = line.split_at(end.unwrap_or(line.len()));
+    let after = rest.trim_ascii_start();
+    let labelled = after.first() == Some(&b'{');
+    match name.first() {
+        Some(first) if !is_name_start(*first) => None,
+        None if !labelled || !rest.starts_with(b"{\"") => None,
+        _ if labelled => labels(after),
+        _ => (after.len() < rest.len()).then_some(after),
+    }
+}
+
+fn is_name_start(byte: u8) -> bool {
+    byte.is_ascii_alphabetic() || byte == b'_' || byte == b':'
+}
+
+/// Skips `{…}`, in which quoted text may have any characters.
+fn labels(text: &[u8]) -> Option<&[u8]> {
+    let mut rest = text.strip_prefix(b"{")?;
+    let mut quoted = false;
+    // A colon outside quotes belongs to JSON.
+    loop {
+        let (byte, after) = rest.split_first()?;
+        rest = after;
+        match (byte, quoted) {
+            (b'"', _) => quoted = !quoted,
+            (b'\\', true) => rest = rest.get(1..)?,
+            (b'}', false) => return Some(rest),
+            (b'{' | b'[' | b':', false) => return None,
+            _ => {}
+        }
+    }
+}
+
+/// Skips a number and the spaces around it.
+fn number(text: &[u8]) -> Option<&[u8]> {
+    let text = text.trim_ascii_start();
+    let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
+    let (number, rest) = text.split_at(end);
+    let number = std::str::from_utf8(number).ok()?;
+    number.parse::<f64>().ok().map(|_| rest.trim_ascii_start())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_both_formats_are_valid() {
+        for line in [
+            "",
+            "# TYPE a counter",
+            "# any comment",
+            "a 1",
+            "a:b_c9 1.5e-3",
+            "a{} NaN",
+            "a{b=\"c\"} +Inf",
+            "a{b=\"} \\\" \\\\\",c=\"ü\",} -Inf 1700000000000",
+            "a {b=\"c\"} 1 1.5",
+            "a\t1",
+            "a_bucket{le=\"0.5\"} 8 # {trace_id=\"x:y\"} 0.67",
+            "a_bucket{le=\"0.5\"} 8 1.5 # {trace_id=\"x\"} 0.67 1520879607.789",
+            "{\"a.b\",c=\"d\"} 1",
+            "{\"a.b\"} 1",
+        ] {
+            assert!(is_metrics_line(line.as_bytes()), "{line}");
+        }
+    }
+
+    #[test]
+    fn other_lines_are_invalid() {
+        for line in [
+            "<!DOCTYPE html>",
+            "Internal Server Error",
+            "a",
+            "a ",
+            "a b",
+            "a{b=\"c\" 1",
+            "a{b=\"c} 1",
+            "a 1 2 3",
+            "a 1 x",
+            "1 2",
+            "{\"status\": 1}",
+            "{",
+            " a 1",
+            "a+1",
+            "a 1 # x",
+            "error: connection refused",
+        ] {
+            assert!(!is_metrics_line(line.as_bytes()), "{line}");
+        }
+    }
+
+    #[test]
+    fn long_line_is_a_comment_or_has_labels() {
+        for (start, expected) in
+            [("# HELP a", true), ("a{b=", true), ("a 1", false), ("<p>", false), ("{\"a", false)]
+        {
+            assert_eq!(may_be_long(start.as_bytes()), expected, "{start}");
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! Merged metrics: the agent's own, Envoy's and the application's, streamed in this order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{join, join_all};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::header::{ACCEPT, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::http::uri::PathAndQuery;
+use hyper::{HeaderMap, Request, Response, StatusCode, Uri};
+use prometheus_client::registry::Registry;
+use thiserror::Error;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout};
+
+use super::merge::{END, MergeSource, MetricsFormat, PartScanner};
+use super::metrics::{Metrics, own_page};
+use super::page::{PIECE, PageBody, PageWriter, ReaderGone};
+use super::scrape_request::{LONGEST, ScrapeRequest, TEXT};
+use super::targets::ScrapeTarget;
+use crate::admin::{Admin, AdminError};
+use crate::app::{Dialer, ProbeError, redirect_within};
+use crate::http::{FullBody, send};
+
+/// Client of all sources of the merged metrics.
+#[derive(Debug)]
+pub struct Scraper {
+    admin: Option<Admin>,
+    dialer: Dialer,
+    targets: Vec<ScrapeTarget>,
+    registry: Arc<Registry>,
+    metrics: Metrics,
+    permits: Arc<Semaphore>,
+}
+
+/// A page whose status and headers are known.
+pub(super) struct Page {
+    pub(super) content_type: HeaderValue,
+    pub(super) body: PageBody,
+}
+
+impl Scraper {
+    /// Returns a scraper of the agent's registry, of Envoy unless there is none, and of the
+    /// application's targets. The registry includes the metrics, which count the scrapes.
+    pub fn new(
+        registry: Arc<Registry>,
+        metrics: Metrics,
+        admin: Option<Admin>,
+        dialer: Dialer,
+        targets: Vec<ScrapeTarget>,
+    ) -> Self {
+        let permits = Arc::new(Semaphore::new(SCRAPE_LIMIT));
+        Self { admin, dialer, targets, registry, metrics, permits }
+    }
+
+    /// Opens all sources and starts the page. Returns `None` if too many scrapes are running.
+    pub(super) async fn scrape(self: Arc<Self>, request: ScrapeRequest) -> Option<Page> {
+        let permit = Arc::clone(&self.permits).try_acquire_owned().ok()?;
+        let start = Instant::now();
+        self.metrics.count_scrape();
+        let (envoy, answers) = join(self.open_envoy(&request), self.open_targets(&request)).await;
+        let openmetrics = answers.iter().find_map(|answer| {
+            (answer.format == MetricsFormat::OpenMetrics).then(|| answer.content_type.clone())
+        });
+        let format = match openmetrics {
+            Some(_) => MetricsFormat::OpenMetrics,
+            None => MetricsFormat::Text,
+        };
+        let (writer, body) = PageWriter::new();
+        let until = start + request.page_timeout();
+        let parts =
+            Parts { format, envoy, answers, until, source_timeout: request.source_timeout() };
+        tokio::spawn(self.stream(parts, writer, permit));
+        let content_type = openmetrics.unwrap_or(HeaderValue::from_static(TEXT_PAGE));
+        Some(Page { content_type, body })
+    }
+
+    async fn open_envoy(&self, request: &ScrapeRequest) -> Option<Incoming> {
+        let admin = self.admin.as_ref()?;
+        let path = request.path(&PathAndQuery::from_static(ENVOY_PATH));
+        // Envoy would answer in protobuf if Prometheus accepts it.
+        let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(TEXT))]);
+        let opened = timeout(request.header_timeout(), admin.stream(path.as_str(), &headers));
+        let opened = match opened.await {
+            Ok(Ok(response)) => expect_text(&response).map(|_| response.into_body()),
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(ScrapeError::Timeout),
+        };
+        self.count_failure(MergeSource::Envoy, "Envoy", opened)
+    }
+
+    /// Opens all targets, in their order. If their formats differ, those in `OpenMetrics` are asked for
+    /// text: a page has one format.
+    async fn open_targets(&self, request: &ScrapeRequest) -> Vec<TargetAnswer> {
+        let deadline = Instant::now() + request.header_timeout();
+        let open = async |target: &ScrapeTarget, request: &ScrapeRequest| {
+            let opened = tokio::time::timeout_at(deadline, self.open(target, request)).await;
+            opened.unwrap_or(Err(ScrapeError::Timeout))
+        };
+        let opened = join_all(self.targets.iter().map(|target| open(target, request))).await;
+        let has = |format| opened.iter().flatten().any(|answer| answer.format == format);
+        let mixed = has(MetricsFormat::Text) && has(MetricsFormat::OpenMetrics);
+        let text = request.in_text();
+        let opened =
+            join_all(self.targets.iter().zip(opened).map(async |(target, opened)| match opened {
+                Ok(answer) if mixed && answer.format == MetricsFormat::OpenMetrics => {
+                    drop(answer);
+                    let answer = open(target, &text).await?;
+                    let in_text = answer.format == MetricsFormat::Text;
+                    if in_text { Ok(answer) } else { Err(ScrapeError::Mixed) }
+                }
+                opened => opened,
+            }));
+        let opened = opened.await.into_iter().zip(&self.targets);
+        opened
+            .filter_map(|(answer, target)| {
+                let name = format!("the application's {}{}", target.port, target.path);
+                self.count_failure(MergeSource::Application, &name, answer)
+            })
+            .collect()
+    }
+
+    async fn open(
+        &self,
+        target: &ScrapeTarget,
+        request: &ScrapeRequest,
+    ) -> Result<TargetAnswer, ScrapeError> {
+        let mut path = request.path(&target.path);
+        for _ in 0..REDIRECT_LIMIT {
+            let response = self.get(target.port, &path, request).await?;
+            if let Some(next) = redirect_within(&response, "localhost", target.port, &path) {
+                path = next;
+                continue;
+            }
+            let content_type = response.headers().get(CONTENT_TYPE).cloned();
+            return Ok(TargetAnswer {
+                name: format!("the application's {}{}", target.port, target.path),
+                format: expect_text(&response)?,
+                content_type: content_type.unwrap_or(HeaderValue::from_static(TEXT_PAGE)),
+                body: response.into_body(),
+            });
+        }
+        Err(ScrapeError::Redirects)
+    }
+
+    async fn get(
+        &self,
+        port: u16,
+        path: &PathAndQuery,
+        request: &ScrapeRequest,
+    ) -> Result<Response<Incoming>, ScrapeError> {
+        let stream = self.dialer.connect_locally(port).await?;
+        let mut get = Request::new(FullBody::default());
+        *get.uri_mut() = Uri::from(path.clone());
+        *get.headers_mut() = request.headers.clone();
+        let host = HeaderValue::try_from(format!("localhost:{port}"));
+        get.headers_mut().extend(host.ok().map(|host| (HOST, host)));
+        get.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        send(stream, get).await.map_err(ScrapeError::Exchange)
+    }
+
+    async fn stream(
+        self: Arc<Self>,
+        parts: Parts,
+        mut page: PageWriter,
+        _permit: OwnedSemaphorePermit,
+    ) {
+        let stream = async {
+            self.stream_own(parts.format, &mut page).await?;
+            let mut left = u32::try_from(parts.answers.len()).unwrap_or(u32::MAX);
+            if let Some(body) = parts.envoy {
+                let limits = Limits::new(parts.until, parts.source_timeout, left.saturating_add(1));
+                let scanner = PartScanner::new(MergeSource::Envoy, parts.format);
+                let streamed = stream_part(body, scanner, limits, &mut page).await?;
+                self.count_failure(MergeSource::Envoy, "Envoy", streamed);
+            }
+            for answer in parts.answers {
+                let limits = Limits::new(parts.until, parts.source_timeout, left);
+                left = left.saturating_sub(1);
+                let scanner = PartScanner::new(MergeSource::Application, parts.format);
+                let streamed = stream_part(answer.body, scanner, limits, &mut page).await?;
+                self.count_failure(MergeSource::Application, &answer.name, streamed);
+            }
+            if parts.format == MetricsFormat::OpenMetrics {
+                page.buffer.extend_from_slice(END);
+            }
+            page.end().await
+        };
+        // A page that is given up breaks the connection, so that it does not look complete.
+        if !matches!(timeout(LONGEST, stream).await, Ok(Ok(()))) {
+            tracing::debug!("a reader of the merged metrics left or was too slow");
+        }
+    }
+
+    async fn stream_own(
+        &self,
+        format: MetricsFormat,
+        page: &mut PageWriter,
+    ) -> Result<(), ReaderGone> {
+        let Ok(own) = own_page(&self.registry, format) else {
+            self.metrics.count_failure(MergeSource::Agent);
+            return Ok(());
+        };
+        let mut scanner = PartScanner::new(MergeSource::Agent, format);
+        for piece in own.as_bytes().chunks(PIECE) {
+            // Only lines of the application are checked.
+            let _ = scanner.push(piece, &mut page.buffer);
+            page.flush_if_full().await?;
+        }
+        Ok(())
+    }
+
+    fn count_failure<T>(
+        &self,
+        source: MergeSource,
+        name: &str,
+        result: Result<T, ScrapeError>,
+    ) -> Option<T> {
+        result
+            .inspect_err(|error| {
+                self.metrics.count_failure(source);
+                tracing::debug!("metrics of {name}: {error}");
+            })
+            .ok()
+    }
+}
+
+struct Parts {
+    format: MetricsFormat,
+    envoy: Option<Incoming>,
+    answers: Vec<TargetAnswer>,
+    until: Instant,
+    source_timeout: Duration,
+}
+
+struct TargetAnswer {
+    name: String,
+    format: MetricsFormat,
+    content_type: HeaderValue,
+    body: Incoming,
+}
+
+/// Limits of one source.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// End of the source's share of the page's time.
+    until: Instant,
+    /// Time that the page may wait for the source. Waiting for the reader does not count.
+    wait: Duration,
+}
+
+impl Limits {
+    /// Returns the limits of the first of these sources that are left, so that a slow one leaves time
+    /// for the others.
+    fn new(page_until: Instant, wait: Duration, sources_left: u32) -> Self {
+        let now = Instant::now();
+        let share = page_until.saturating_duration_since(now) / sources_left.max(1);
+        Self { until: now + share, wait }
+    }
+}
+
+/// Streams one source to its end or to a limit. The outer error is the reader's.
+async fn stream_part(
+    mut body: Incoming,
+    mut scanner: PartScanner,
+    mut limits: Limits,
+    page: &mut PageWriter,
+) -> Result<Result<(), ScrapeError>, ReaderGone> {
+    let mut left = BYTE_LIMIT;
+    let ended = loop {
+        let asked = Instant::now();
+        let wait = limits.wait.min(limits.until.saturating_duration_since(asked));
+        if wait.is_zero() {
+            break Err(ScrapeError::Timeout);
+        }
+        let data = match timeout(wait, body.frame()).await {
+            Err(_) => break Err(ScrapeError::Timeout),
+            Ok(None) => break Ok(()),
+            Ok(Some(Err(error))) => break Err(ScrapeError::Exchange(error)),
+            Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
+        };
+        limits.wait = limits.wait.saturating_sub(asked.elapsed());
+        if data.len() > left {
+            break Err(ScrapeError::TooLong);
+        }
+        left -= data.len();
+        let mut scanned = Ok(());
+        for piece in data.chunks(PIECE) {
+            scanned = scanner.push(piece, &mut page.buffer);
+            page.flush_if_full().await?;
+            if scanned.is_err() {
+                break;
+            }
+        }
+        if scanned.is_err() {
+            return Ok(Err(ScrapeError::InvalidLine));
+        }
+    };
+    let finished = scanner.finish(ended.is_ok(), &mut page.buffer);
+    Ok(ended.and(finished.map_err(|_| ScrapeError::InvalidLine)))
+}
+
+/// Returns the format of a page that can be merged.
+fn expect_text<T>(response: &Response<T>) -> Result<MetricsFormat, ScrapeError> {
+    if response.status() != StatusCode::OK {
+        return Err(ScrapeError::Status(response.status()));
+    }
+    let header = |name| {
+        let value =
+            response.headers().get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+        let value = value.unwrap_or_default();
+        value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    };
+    let coding = header(CONTENT_ENCODING);
+    if !matches!(&*coding, "" | "identity") {
+        return Err(ScrapeError::Coding(coding));
+    }
+    match &*header(CONTENT_TYPE) {
+        "" | "text/plain" => Ok(MetricsFormat::Text),
+        "application/openmetrics-text" => Ok(MetricsFormat::OpenMetrics),
+        other => Err(ScrapeError::ContentType(other.to_owned())),
+    }
+}
+
+/// Failure of one source.
+#[derive(Debug, Error)]
+enum ScrapeError {
+    #[error(transparent)]
+    Connect(#[from] ProbeError),
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+    #[error("the exchange failed: {0}")]
+    Exchange(hyper::Error),
+    #[error("status {0}")]
+    Status(StatusCode),
+    #[error("the content type {0:?} is neither text/plain nor application/openmetrics-text")]
+    ContentType(String),
+    #[error("the content coding {0:?} was not offered")]
+    Coding(String),
+    #[error("another target answers in text, and this one in OpenMetrics even when asked for text")]
+    Mixed,
+    #[error("more than {REDIRECT_LIMIT} redirects")]
+    Redirects,
+    #[error("no answer in time")]
+    Timeout,
+    #[error("a line is not a line of metrics; it and the rest are omitted")]
+    InvalidLine,
+    #[error("the page is longer than {BYTE_LIMIT} bytes; the rest is omitted")]
+    TooLong,
+}
+
+/// Limit of concurrent scrapes, which bounds their memory.
+const SCRAPE_LIMIT: usize = 8;
+const ENVOY_PATH: &str = "/stats/prometheus";
+const TEXT_PAGE: &str = "text/plain; version=0.0.4; charset=utf-8";
+const REDIRECT_LIMIT: usize = 5;
+/// Some ten times the longest pages that users report.
+const BYTE_LIMIT: usize = 128 * 1024 * 1024;

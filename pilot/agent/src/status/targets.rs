@@ -1,0 +1,212 @@
+//! Pages of the application's metrics, from `ISTIO_PROMETHEUS_ANNOTATIONS` and the annotation
+//! `prometheus.istio.io/scrape-targets`.
+
+use hyper::http::uri::PathAndQuery;
+use serde::Deserialize;
+use thiserror::Error;
+
+use crate::config::StatusOptions;
+
+/// One page of the application's metrics.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ScrapeTarget {
+    /// Port of the application.
+    pub port: u16,
+    /// Path of the page.
+    pub path: PathAndQuery,
+}
+
+impl ScrapeTarget {
+    /// Returns the pages to scrape: the targets of the variable, else those of the annotation, else
+    /// port and path of the variable.
+    pub fn parse_all(options: &StatusOptions) -> Result<Vec<Self>, TargetError> {
+        let raw = match &options.prometheus_annotations {
+            Some(text) => serde_json::from_str(text).map_err(TargetError::Json)?,
+            None => RawScrape::default(),
+        };
+        // Istio's rule: a word that is not a Boolean does not disable scraping.
+        if matches!(raw.scrape.to_ascii_lowercase().as_str(), "false" | "f" | "0") {
+            return Ok(Vec::new());
+        }
+        let parse = |source, port: &str, path: &str| {
+            Self::parse(port.trim(), path.trim(), options.port)
+                .map_err(|problem| TargetError::Target { source_name: source, problem })
+        };
+        if !raw.targets.is_empty() {
+            let targets = raw.targets.iter();
+            return targets.map(|target| parse(TARGETS, &target.port, &target.path)).collect();
+        }
+        if let Some(targets) = options.scrape_targets.as_deref().filter(|text| !is_blank(text)) {
+            let targets = targets.split(',').map(str::trim).filter(|target| !target.is_empty());
+            return targets
+                .map(|target| {
+                    let (port, path) = target.split_once(':').unwrap_or((target, ""));
+                    parse(TARGETS, port, path)
+                })
+                .collect();
+        }
+        if options.prometheus_annotations.is_none() {
+            return Ok(Vec::new());
+        }
+        let port = if is_blank(&raw.port) { DEFAULT_PORT } else { &raw.port };
+        parse(PORT, port, &raw.path).map(|target| vec![target])
+    }
+
+    fn parse(port: &str, path: &str, status_port: u16) -> Result<Self, TargetProblem> {
+        let number = port.parse::<u16>().ok().filter(|number| *number > 0);
+        let number = number.ok_or_else(|| TargetProblem::Port(port.to_owned()))?;
+        let reserved = RESERVED.iter().find(|(reserved, _)| *reserved == number);
+        let owner = reserved.map(|(_, owner)| *owner);
+        if let Some(owner) = owner.or((number == status_port).then_some(STATUS_PORT)) {
+            return Err(TargetProblem::Reserved { port: number, owner });
+        }
+        let path = match path {
+            "" => DEFAULT_PATH.to_owned(),
+            path if path.starts_with('/') => path.to_owned(),
+            path => format!("/{path}"),
+        };
+        let valid = PathAndQuery::try_from(path.as_str());
+        Ok(Self { port: number, path: valid.map_err(|_| TargetProblem::Path(path))? })
+    }
+}
+
+/// Invalid configuration of the application's metrics.
+#[derive(Debug, Error)]
+pub enum TargetError {
+    /// Value of another form.
+    #[error("ISTIO_PROMETHEUS_ANNOTATIONS: not a JSON object with scrape, path, port and targets")]
+    Json(#[source] serde_json::Error),
+    /// Invalid target.
+    #[error("annotation {source_name}: {problem}")]
+    Target {
+        /// Annotation that names the target.
+        source_name: &'static str,
+        /// Reason of the rejection.
+        problem: TargetProblem,
+    },
+}
+
+/// Invalid page of the application's metrics.
+#[derive(Debug, Error)]
+pub enum TargetProblem {
+    /// Invalid port.
+    #[error("{0:?} is not a port (1–65535)")]
+    Port(String),
+    /// Port of the proxy: scraping it would recurse, or not be about the application.
+    #[error("{port} is a port of the proxy ({owner}); use a port of the application")]
+    Reserved {
+        /// The port.
+        port: u16,
+        /// Its owner.
+        owner: &'static str,
+    },
+    /// Invalid path.
+    #[error("{0:?} is not a path of a URL")]
+    Path(String),
+}
+
+/// Value of the variable, with the field names of Istio.
+#[derive(Debug, Default, Deserialize)]
+struct RawScrape {
+    #[serde(default)]
+    scrape: String,
+    #[serde(default)]
+    path: String,
+    #[serde(default)]
+    port: String,
+    #[serde(default)]
+    targets: Vec<RawTarget>,
+}
+
+#[derive(Debug, Deserialize)]
+struct RawTarget {
+    #[serde(default)]
+    port: String,
+    #[serde(default)]
+    path: String,
+}
+
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}
+
+const TARGETS: &str = "prometheus.istio.io/scrape-targets";
+const PORT: &str = "prometheus.io/port";
+const STATUS_PORT: &str = "the agent's status port";
+const DEFAULT_PORT: &str = "80";
+const DEFAULT_PATH: &str = "/metrics";
+const RESERVED: [(u16, &str); 9] = [
+    (15000, "Envoy's administration"),
+    (15001, "outbound capture"),
+    (15004, "debugging of the control plane"),
+    (15006, "inbound capture"),
+    (15008, "HBONE"),
+    (15020, "merged metrics"),
+    (15021, "health checks"),
+    (15053, "DNS capture"),
+    (15090, "Envoy's own metrics"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(variable: Option<&str>, annotation: Option<&str>) -> Result<Vec<String>, String> {
+        let options = StatusOptions {
+            port: 15099,
+            app_probers: None,
+            prometheus_annotations: variable.map(str::to_owned),
+            scrape_targets: annotation.map(str::to_owned),
+            probe_localhost: false,
+            metrics_on_loopback_only: false,
+        };
+        let targets = ScrapeTarget::parse_all(&options).map_err(|error| error.to_string())?;
+        Ok(targets.iter().map(|target| format!("{}{}", target.port, target.path)).collect())
+    }
+
+    #[test]
+    fn targets_come_from_variable_and_annotation() {
+        let targets =
+            r#"{"targets":[{"port":"81","path":"/a"},{"port":"82","path":""}],"port":"1"}"#;
+        for (variable, annotation, expected) in [
+            (None, None, &[][..]),
+            (Some("{}"), None, &["80/metrics"]),
+            (Some(r#"{"scrape":"true","path":"/m?x=y","port":"8080"}"#), None, &["8080/m?x=y"]),
+            (Some(r#"{"scrape":"true","path":"m","port":""}"#), Some(" "), &["80/m"]),
+            (Some(r#"{"scrape":"false","port":"8080"}"#), Some("81"), &[]),
+            (Some(targets), Some("90:/b"), &["81/a", "82/metrics"]),
+            (Some(r#"{"port":"8080"}"#), Some("90:/b, 91 : b,"), &["90/b", "91/b"]),
+            (None, Some("90"), &["90/metrics"]),
+        ] {
+            let found = parse(variable, annotation).unwrap();
+            assert_eq!(found, expected, "{variable:?} {annotation:?}");
+        }
+    }
+
+    #[test]
+    fn reserved_port_is_rejected_by_annotation() {
+        for port in [15000, 15001, 15004, 15006, 15008, 15020, 15021, 15053, 15090, 15099] {
+            let error = parse(Some(&format!(r#"{{"port":"{port}"}}"#)), None).unwrap_err();
+            let expected =
+                format!("annotation prometheus.io/port: {port} is a port of the proxy (");
+            assert!(error.starts_with(&expected), "{error}");
+            let error = parse(None, Some(&format!("80,{port}:/x"))).unwrap_err();
+            let expected =
+                format!("annotation prometheus.istio.io/scrape-targets: {port} is a port");
+            assert!(error.starts_with(&expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn invalid_value_is_named() {
+        for (variable, annotation, expected) in [
+            (Some("x"), None, "ISTIO_PROMETHEUS_ANNOTATIONS: not a JSON object"),
+            (Some(r#"{"port":"0"}"#), None, "annotation prometheus.io/port: \"0\" is not a port"),
+            (None, Some("x:/a"), "annotation prometheus.istio.io/scrape-targets: \"x\" is not"),
+            (None, Some("80:/a b"), "annotation prometheus.istio.io/scrape-targets: \"/a b\" is"),
+        ] {
+            let error = parse(variable, annotation).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+}

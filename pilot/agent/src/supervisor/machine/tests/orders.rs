@@ -1,0 +1,186 @@
+//! Invariants in all orders of a few events, and in random orders of many. [`World::check`] has the
+//! invariants.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Input of a random step. Epochs and timers are picked from those that exist.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Desire(u64),
+    Allow,
+    Block,
+    Reject,
+    Live(bool),
+    Crash(bool),
+    ExitCleanly(bool),
+    Wait,
+    AdminLost,
+    Drain,
+    Connections(Connections),
+    Quit,
+    Terminate,
+}
+
+impl World {
+    /// Turns a step into an event that is possible now, and sends it.
+    fn take(&mut self, step: Step) {
+        let checked = self.checking.first().copied();
+        let pick = |newest: bool| {
+            let mut living = self.living.keys().copied();
+            if newest { living.next_back() } else { living.next() }
+        };
+        let verdict = |verdict| checked.map(|revision| Event::Checked(revision, verdict));
+        let event = match step {
+            Step::Desire(revision) => Some(Event::Desired(Revision(revision))),
+            Step::Allow => verdict(Verdict::Allowed),
+            Step::Block => verdict(Verdict::Blocked(String::new())),
+            Step::Reject => verdict(Verdict::Rejected(String::new())),
+            Step::Live(newest) => pick(newest).map(Event::Live),
+            Step::Crash(newest) => pick(newest).map(|epoch| Event::Exited(epoch, crash())),
+            Step::ExitCleanly(newest) => {
+                pick(newest).map(|epoch| Event::Exited(epoch, ExitStatus::Clean))
+            }
+            Step::Wait => {
+                self.wait();
+                return;
+            }
+            Step::AdminLost => Some(Event::AdminLost),
+            Step::Drain => Some(Event::DrainRequested),
+            Step::Connections(count) => Some(Event::Connections(count)).filter(|_| self.counting),
+            Step::Quit => Some(Event::Quit),
+            Step::Terminate => Some(Event::Terminate),
+        };
+        if let Some(event) = event {
+            self.send(event);
+        }
+    }
+
+    /// Cooperates with the machine until nothing is scheduled. Every process obeys.
+    fn settle(&mut self) {
+        for _ in 0..200 {
+            if let Some(epoch) = self.killed.first().copied() {
+                self.send(Event::Exited(epoch, crash()));
+            } else if let Some(revision) = self.checking.first().copied() {
+                self.send(Event::Checked(revision, Verdict::Allowed));
+            } else if self.counting {
+                self.send(Event::Connections(Connections::Active(0)));
+            } else if let Some(epoch) = self.starting() {
+                self.send(Event::Live(epoch));
+            } else if self.wait().is_none() {
+                return;
+            }
+        }
+        panic!("it does not settle: {self:?}");
+    }
+
+    fn starting(&self) -> Option<u32> {
+        self.living.keys().copied().find(|epoch| self.state.epochs.is_starting(*epoch))
+    }
+
+    /// Checks the end of a history after which all goes well.
+    fn settles_at_desired(mut self) {
+        self.settle();
+        let Some(desired) = self.state.desired.filter(|_| self.exit.is_none()) else { return };
+        let serving = self.state.epochs.serving().map(|epoch| epoch.revision);
+        let is_kept = self.state.drained || self.state.retries.is_exhausted(desired);
+        assert!(serving == Some(desired) || (is_kept && serving.is_some()), "{self:?}");
+    }
+}
+
+/// All orders of steps, to this depth, from each of several states.
+#[test]
+fn all_orders_of_a_few_events_keep_invariants() {
+    const STEPS: [Step; 9] = [
+        Step::Desire(1),
+        Step::Desire(2),
+        Step::Allow,
+        Step::Reject,
+        Step::Live(true),
+        Step::Crash(true),
+        Step::Crash(false),
+        Step::Wait,
+        Step::Terminate,
+    ];
+    fn explore(world: &World, depth: u32) {
+        world.clone().settles_at_desired();
+        if depth == 0 || world.exit.is_some() {
+            return;
+        }
+        for step in STEPS {
+            let mut next = world.clone();
+            next.take(step);
+            explore(&next, depth - 1);
+        }
+    }
+    explore(&World::new(settings()), 4);
+    explore(&World::serving(A), 4);
+    let mut restarting = World::serving(A);
+    restarting.send(Event::Desired(B));
+    restarting.send(Event::Checked(B, Verdict::Allowed));
+    explore(&restarting, 4);
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (1_u64..5).prop_map(Step::Desire),
+        4 => Just(Step::Allow),
+        1 => Just(Step::Block),
+        1 => Just(Step::Reject),
+        5 => any::<bool>().prop_map(Step::Live),
+        4 => any::<bool>().prop_map(Step::Crash),
+        2 => any::<bool>().prop_map(Step::ExitCleanly),
+        8 => Just(Step::Wait),
+        1 => Just(Step::AdminLost),
+        1 => Just(Step::Connections(Connections::Active(1))),
+        1 => Just(Step::Connections(Connections::Unknown)),
+        1 => Just(Step::Connections(Connections::Failed)),
+    ]
+}
+
+/// Mostly a working life, seldom its end.
+fn steps_with_end() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        60 => steps(),
+        1 => Just(Step::Drain),
+        1 => Just(Step::Quit),
+        1 => Just(Step::Terminate),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn random_orders_keep_invariants(
+        steps in prop::collection::vec(steps_with_end(), 0..120),
+        exits in any::<bool>(),
+    ) {
+        let mut world =
+            World::new(Settings { exit_on_changed_bootstrap: exits, ..settings() });
+        for step in steps {
+            world.take(step);
+        }
+        world.settles_at_desired();
+    }
+
+    /// Failing starts alone, so that budgets are exhausted often.
+    #[test]
+    fn failing_starts_never_exceed_their_budget(
+        steps in prop::collection::vec(
+            prop_oneof![
+                10 => Just(Step::Allow),
+                10 => Just(Step::Crash(true)),
+                20 => Just(Step::Wait),
+                2 => Just(Step::AdminLost),
+                1 => (1_u64..3).prop_map(Step::Desire),
+            ],
+            0..200,
+        ),
+    ) {
+        let mut world = World::serving(A);
+        for step in steps {
+            world.take(step);
+        }
+        world.settles_at_desired();
+    }
+}

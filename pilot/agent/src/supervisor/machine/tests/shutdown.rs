@@ -1,0 +1,128 @@
+//! Draining and shutdown.
+
+use super::*;
+
+fn draining() -> World {
+    let mut world = World::serving(A);
+    world.send(Event::Terminate);
+    assert_eq!(world.drained, 1);
+    world
+}
+
+fn exits_with(mut world: World, exit: &Exit) {
+    assert_eq!(world.killed, [0].into());
+    world.send(Event::Exited(0, ExitStatus::Clean));
+    assert_eq!(world.exit.as_ref(), Some(exit));
+}
+
+#[test]
+fn drain_ends_at_its_deadline() {
+    let mut world = draining();
+    while world.killed.is_empty() {
+        world.wait();
+        if world.counting {
+            world.send(Event::Connections(Connections::Active(3)));
+        }
+    }
+    assert_eq!(world.now, Duration::from_secs(10));
+    exits_with(world, &Exit::Terminated);
+}
+
+#[test]
+fn drain_ends_with_the_last_connection() {
+    let mut world = draining();
+    world.wait_for(Timer::CountConnections);
+    assert_eq!(world.now, Duration::from_secs(2));
+    world.send(Event::Connections(Connections::Active(1)));
+    world.wait_for(Timer::CountConnections);
+    world.send(Event::Connections(Connections::Active(0)));
+    assert_eq!(world.now, Duration::from_secs(3));
+    exits_with(world, &Exit::Terminated);
+}
+
+#[test]
+fn drain_without_deadline_has_one_if_count_is_unknown() {
+    let mut plan = settings().drain;
+    plan.deadline = None;
+    let mut world = World::new(Settings { drain: plan, ..settings() });
+    world.send(Event::Desired(A));
+    world.send(Event::Live(0));
+    world.send(Event::Terminate);
+    while world.killed.is_empty() {
+        world.wait();
+        if world.counting {
+            world.send(Event::Connections(Connections::Unknown));
+        }
+    }
+    assert_eq!(world.now, Duration::from_secs(10));
+    exits_with(world, &Exit::Terminated);
+}
+
+#[test]
+fn five_failed_counts_end_the_drain() {
+    let mut world = draining();
+    for _ in 0..5 {
+        world.wait_for(Timer::CountConnections);
+        world.send(Event::Connections(Connections::Failed));
+    }
+    assert_eq!(world.now, Duration::from_secs(6));
+    exits_with(world, &Exit::Terminated);
+}
+
+#[test]
+fn requested_drain_serves_until_sigterm() {
+    let mut world = World::serving(A);
+    world.send(Event::DrainRequested);
+    assert_eq!((world.drained, world.serving), (1, Some(0)));
+    world.send(Event::Desired(B));
+    assert!(world.checking.is_empty(), "a drained Envoy is not restarted");
+    world.send(Event::Terminate);
+    exits_with(world, &Exit::Terminated);
+}
+
+#[test]
+fn requested_drain_applies_to_an_envoy_that_starts() {
+    let mut world = World::new(settings());
+    world.send(Event::DrainRequested);
+    world.send(Event::Desired(A));
+    world.send(Event::Live(0));
+    assert_eq!(world.drained, 1);
+}
+
+#[test]
+fn second_sigterm_ends_the_drain() {
+    let mut world = draining();
+    world.send(Event::Terminate);
+    exits_with(world, &Exit::Terminated);
+}
+
+#[test]
+fn sigterm_before_start_ends_at_once() {
+    let mut world = World::new(settings());
+    world.send(Event::Terminate);
+    assert_eq!(world.exit, Some(Exit::Terminated));
+    world.send(Event::Desired(A));
+    assert!(world.spawned.is_empty());
+}
+
+#[test]
+fn sigterm_during_hot_restart_kills_the_child() {
+    let mut world = World::serving(A);
+    world.send(Event::Desired(B));
+    world.send(Event::Checked(B, Verdict::Allowed));
+    world.send(Event::Terminate);
+    assert_eq!((&world.killed, world.drained), (&[1].into(), 1));
+    world.send(Event::Live(1));
+    assert_eq!(world.serving, Some(0));
+    world.send(Event::Exited(1, crash()));
+    world.send(Event::Exited(0, crash()));
+    assert_eq!(world.exit, Some(Exit::Terminated));
+}
+
+#[test]
+fn envoy_that_ignores_sigterm_is_killed() {
+    let mut world = World::serving(A);
+    world.send(Event::Quit);
+    world.wait_for(Timer::Kill(0));
+    exits_with(world, &Exit::Quit);
+}

@@ -1,0 +1,217 @@
+//! Fixture of a pod: a network namespace with capture rules and the DNS proxy, linked to another
+//! one with name servers.
+
+use std::fmt::Write as _;
+use std::fs::{self, Permissions};
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use e2e::netns::{Namespace, Owner, succeed};
+use e2e::programs::Programs;
+use pilot_agent::config::{DnsOptions, Pod as PodOptions};
+use pilot_agent::dns::{Entry, Metrics, Server, Table};
+use pilot_agent::health::Health;
+use tempfile::NamedTempFile;
+use tokio::runtime;
+use tokio::sync::{oneshot, watch};
+
+/// A pod and its outside.
+pub(crate) struct Pod {
+    pub(crate) namespace: Arc<Namespace>,
+    pub(crate) world: Arc<Namespace>,
+}
+
+/// The DNS proxy, which runs until the value is dropped.
+pub(crate) struct Agent {
+    pub(crate) names: watch::Sender<Option<Arc<Table>>>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) metrics: Metrics,
+    pub(crate) debug: Box<dyn Fn() -> String + Send>,
+    _resolv_conf: NamedTempFile,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Settings of the DNS proxy.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) listen: Vec<SocketAddr>,
+    pub(crate) servers: Vec<IpAddr>,
+    pub(crate) parallel: bool,
+    pub(crate) timeout: Duration,
+    pub(crate) owner: Owner,
+    /// Namespace of the pod.
+    pub(crate) namespace: &'static str,
+}
+
+impl Pod {
+    /// Creates a pod without capture rules.
+    pub(crate) fn create() -> Self {
+        let namespace = Namespace::create().unwrap();
+        let world = Namespace::create().unwrap();
+        namespace.connect("eth0", &world, "eth0").unwrap();
+        namespace
+            .ip("address add 192.168.77.2/24 dev eth0
+                 address add fd77::2/64 dev eth0 nodad
+                 route add default via 192.168.77.1
+                 route add default via fd77::1")
+            .unwrap();
+        world
+            .ip("address add 192.168.77.1/24 dev eth0
+                 address add fd77::1/64 dev eth0 nodad
+                 address add 10.96.0.10/32 dev lo
+                 address add 10.96.0.11/32 dev lo
+                 address add fd96::a/128 dev lo nodad
+                 address add fd96::b/128 dev lo nodad")
+            .unwrap();
+        Self { namespace: Arc::new(namespace), world: Arc::new(world) }
+    }
+
+    /// Installs the capture rules that an injected pod with DNS capture has.
+    pub(crate) fn capture(&self, servers: &[IpAddr], switches: &[&str]) {
+        let file = resolv_conf(servers, "shop");
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", WITH_RESOLV_CONF]).arg(file.path()).arg(istio_init());
+        command.args(["istio-iptables", "--backend=nftables", "-p", "15001", "-z", "15006"]);
+        command.args(["-u", "1337", "-m", "REDIRECT", "-i", "*", "-x", "", "-b", "*"]);
+        command.args(["-d", "15090,15021,15020", "--dual-stack", "--redirect-dns"]).args(switches);
+        self.namespace.output(&mut command, "").expect("istio-init");
+    }
+
+    /// Starts the DNS proxy.
+    pub(crate) fn start(&self, settings: &Settings) -> Agent {
+        let resolv_conf = resolv_conf(&settings.servers, settings.namespace);
+        let options = DnsOptions {
+            listen: settings.listen.clone(),
+            resolv_conf: resolv_conf.path().to_owned(),
+            forward_parallel: settings.parallel,
+            forward_timeout: settings.timeout,
+        };
+        let (names, receiver) = watch::channel(None);
+        let (metrics, health) = (Metrics::default(), Arc::<Health>::default());
+        let (stop, stopped) = oneshot::channel();
+        let (started, start) = mpsc::channel();
+        let namespace = Arc::clone(&self.namespace);
+        let (owner, counters, conditions) = (settings.owner, metrics.clone(), Arc::clone(&health));
+        let pod = pod_options(settings.namespace);
+        let thread = thread::spawn(move || {
+            let serve = || {
+                let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                runtime.block_on(async {
+                    let server = Server::bind(&options, &pod, receiver, counters);
+                    let server = server.unwrap();
+                    started.send(Box::new(server.debug())).unwrap();
+                    tokio::select! {
+                        () = server.run(conditions) => {}
+                        _ = stopped => {}
+                    }
+                });
+            };
+            namespace.run_as(owner, serve).unwrap();
+        });
+        let debug = start.recv().expect("the DNS proxy starts");
+        Agent {
+            names,
+            health,
+            metrics,
+            debug,
+            _resolv_conf: resolv_conf,
+            stop: Some(stop),
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Agent {
+    /// Publishes a name table with two Services and an external host.
+    pub(crate) fn publish(&self) {
+        let web = ["10.96.1.1".to_owned(), "fd96::1:1".to_owned()];
+        let big: Vec<String> = (0..3000).map(|n| format!("10.7.{}.{}", n / 250, n % 250)).collect();
+        let entry = |host, ips, registry, shortname| Entry {
+            host,
+            ips,
+            registry,
+            shortname,
+            namespace: "shop",
+        };
+        self.names.send_replace(Some(Arc::new(Table::new([
+            entry("web.shop.svc.cluster.local", &web, "Kubernetes", "web"),
+            entry("big.shop.svc.cluster.local", &big, "Kubernetes", "big"),
+            entry("example.com", &web[..1], "External", ""),
+        ]))));
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been printed already.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Settings {
+    /// Settings of an injected pod with these name servers.
+    pub(crate) fn new(servers: &[&str]) -> Self {
+        Self {
+            listen: ["127.0.0.1:15053", "[::1]:15053"].map(|ip| ip.parse().unwrap()).to_vec(),
+            servers: servers.iter().map(|server| server.parse().unwrap()).collect(),
+            parallel: false,
+            timeout: Duration::from_millis(500),
+            owner: Owner { uid: 1337, gid: 1337 },
+            namespace: "shop",
+        }
+    }
+}
+
+fn pod_options(namespace: &str) -> PodOptions {
+    PodOptions {
+        name: "web-0".to_owned(),
+        namespace: namespace.to_owned(),
+        service_account: "default".to_owned(),
+        addresses: vec!["192.168.77.2".parse().unwrap(), "fd77::2".parse().unwrap()],
+        trust_domain: "cluster.local".to_owned(),
+        cluster_id: "Kubernetes".to_owned(),
+        domain: format!("{namespace}.svc.cluster.local"),
+        node_id: format!("sidecar~192.168.77.2~web-0.{namespace}~{namespace}.svc.cluster.local"),
+    }
+}
+
+fn resolv_conf(servers: &[IpAddr], namespace: &str) -> NamedTempFile {
+    let services = "svc.cluster.local";
+    let mut text = format!("search {namespace}.{services} {services} cluster.local\n");
+    for server in servers {
+        writeln!(text, "nameserver {server}").unwrap();
+    }
+    let file = NamedTempFile::new().unwrap();
+    fs::write(file.path(), text).unwrap();
+    fs::set_permissions(file.path(), Permissions::from_mode(0o644)).unwrap();
+    file
+}
+
+/// Returns the program: a release, or built by cargo, which does not do so for a test of another
+/// package.
+fn istio_init() -> PathBuf {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    let build = || {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args(["build", "--package", "istio-init", "--bins", "--message-format=json"]);
+        let messages = succeed(cargo.current_dir(env!("CARGO_MANIFEST_DIR")), "").unwrap();
+        let executable = |line: &str| {
+            let message: serde_json::Value = serde_json::from_str(line).ok()?;
+            message["executable"].as_str().map(PathBuf::from)
+        };
+        messages.lines().find_map(executable).expect("cargo tells where the program is")
+    };
+    let release = || Programs::find().and_then(|programs| programs.own("istio-init")).ok();
+    PROGRAM.get_or_init(|| release().unwrap_or_else(build)).clone()
+}
+
+const WITH_RESOLV_CONF: &str = "mount --bind \"$0\" /etc/resolv.conf && exec \"$@\"";

@@ -1,0 +1,13 @@
+//! The xDS relay between a client, often Envoy itself, and a control plane of the test.
+
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a failing test may panic")]
+
+mod broken;
+mod client;
+//mod envoy;
+mod fixture;
+mod flow;
+mod own_types;
+mod reconnect;
+//mod resources;
+mod socket;
