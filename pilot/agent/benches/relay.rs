@@ -61,7 +61,7 @@ fn row(title: &str, size: usize) -> Result<()> {
     let direct = runtime.block_on(async { exchange(client.connect().await?).await })?;
     let before = cpu_time(&task)?;
     let relayed = runtime.block_on(async { exchange(connect(&socket).await?).await })?;
-    let used = cpu_time(&task)? - before;
+    let used = cpu_time(&task)?.saturating_sub(before);
     let added = relayed.saturating_sub(direct) / 2;
     let cpu = used / (2 * ROUNDS);
     let micros = |time: Duration| time.as_secs_f64() * 1e6;
