@@ -168,13 +168,16 @@ impl Scraper {
     ) {
         let stream = async {
             self.stream_own(parts.format, &mut page).await?;
-            let limits = Limits { until: parts.until, wait: parts.source_timeout };
+            let mut left = u32::try_from(parts.answers.len()).unwrap_or(u32::MAX);
             if let Some(body) = parts.envoy {
+                let limits = Limits::new(parts.until, parts.source_timeout, left.saturating_add(1));
                 let scanner = PartScanner::new(MergeSource::Envoy, parts.format);
                 let streamed = stream_part(body, scanner, limits, &mut page).await?;
                 self.count_failure(MergeSource::Envoy, "Envoy", streamed);
             }
             for answer in parts.answers {
+                let limits = Limits::new(parts.until, parts.source_timeout, left);
+                left = left.saturating_sub(1);
                 let scanner = PartScanner::new(MergeSource::Application, parts.format);
                 let streamed = stream_part(answer.body, scanner, limits, &mut page).await?;
                 self.count_failure(MergeSource::Application, &answer.name, streamed);
@@ -241,10 +244,20 @@ struct TargetAnswer {
 /// Limits of one source.
 #[derive(Clone, Copy)]
 struct Limits {
-    /// End of the page.
+    /// End of the source's share of the page's time.
     until: Instant,
     /// Time that the page may wait for the source. Waiting for the reader does not count.
     wait: Duration,
+}
+
+impl Limits {
+    /// Returns the limits of the first of these sources that are left, so that a slow one leaves time
+    /// for the others.
+    fn new(page_until: Instant, wait: Duration, sources_left: u32) -> Self {
+        let now = Instant::now();
+        let share = page_until.saturating_duration_since(now) / sources_left.max(1);
+        Self { until: now + share, wait }
+    }
 }
 
 /// Streams one source to its end or to a limit. The outer error is the reader's.

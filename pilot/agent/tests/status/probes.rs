@@ -1,0 +1,160 @@
+//! Probes under the capture rules of `istio-init`, in both families.
+
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use e2e::netns::{Namespace, Owner, succeed};
+use e2e::programs::Programs;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use hyper::service::service_fn;
+use hyper::{HeaderMap, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+
+use crate::agent::{Agent, Settings};
+use crate::application::{Application, TEXT, respond};
+use crate::client::get;
+
+#[test]
+fn probes_bypass_capture_in_both_families() {
+    for address in [V4, V6] {
+        let address: IpAddr = address.parse().unwrap();
+        let (pod, _world) = captured_pod();
+        let all = SocketAddr::new(address, 0);
+        let web = pod
+            .run(|| {
+                Application::listen(all, |head, stream| {
+                    let path = head.split(' ').nth(1).unwrap_or_default();
+                    match path {
+                        "/up" => respond(stream, "200 OK", TEXT, "well"),
+                        _ => respond(stream, "503 x", TEXT, "ill"),
+                    }
+                })
+            })
+            .unwrap();
+        let health = pod.run(|| health_server(address)).unwrap();
+        let probers = format!(
+            r#"{{
+                "/app-health/web/livez": {{"httpGet":{{"path":"/up","port":{port},
+                    "httpHeaders":[{{"name":"Host","value":"probe.example"}}]}}}},
+                "/app-health/web/readyz": {{"httpGet":{{"path":"/other","port":{port}}}}},
+                "/app-health/web/startupz": {{"tcpSocket":{{"port":{port}}}}},
+                "/app-lifecycle/web/prestopz": {{"httpGet":{{"path":"/up","port":{port}}}}},
+                "/app-health/grpc/livez": {{"grpc":{{"port":{health},"service":"db"}}}},
+                "/app-health/grpc/readyz": {{"grpc":{{"port":{health},"service":"ill"}}}},
+                "/app-health/none/livez": {{"tcpSocket":{{"port":9}}}}
+            }}"#,
+            port = web.port
+        );
+        let settings = Settings { addresses: vec![address], probers, ..Settings::default() };
+        let agent = Agent::start_in(&pod, settings);
+        for (path, status, body) in [
+            ("/app-health/web/livez", 200, "well"),
+            ("/app-health/web/readyz", 503, "ill"),
+            ("/app-health/web/startupz", 200, ""),
+            ("/app-lifecycle/web/prestopz", 200, "well"),
+            ("/app-health/grpc/livez", 200, ""),
+            ("/app-health/grpc/readyz", 500, "the server says NOT_SERVING\n"),
+            ("/app-health/none/livez", 500, "refused"),
+            ("/app-health/web/livez/", 404, "ISTIO_KUBE_APP_PROBERS has no entry"),
+            ("/app-health/other/livez?port=80", 404, "/app-health/other/livez"),
+        ] {
+            let server = SocketAddr::new(address, agent.port);
+            let headers = "User-Agent: kube-probe/1.35\r\nX-Forwarded-For: 10.0.0.9\r\n";
+            let answer = pod.run(|| get(server, path, headers)).unwrap();
+            assert_eq!(answer.status, status, "{path}: {}", answer.body);
+            assert!(answer.body.contains(body), "{path}: {}", answer.body);
+        }
+        // Any other connection of the proxy's user is captured.
+        let captured = pod.run_as(PROXY, || TcpStream::connect((address, web.port)).is_err());
+        assert!(captured.unwrap());
+        let source = if address.is_ipv4() { "127.0.0.6" } else { "::6" };
+        let requests = web.requests.lock().unwrap();
+        let first = &requests[0];
+        assert!(first.starts_with(&format!("{source}\nget /up http/1.1\n")), "{first}");
+        assert!(first.contains("host: probe.example"), "{first}");
+        assert!(first.contains("user-agent: kube-probe/1.35"), "{first}");
+        let authority = SocketAddr::new(address, web.port);
+        assert!(requests[1].contains(&format!("host: {authority}")), "{requests:?}");
+    }
+}
+
+/// Returns a pod whose inbound and outbound connections are captured, and the end of its link. Nothing listens on the ports
+/// of the proxy, so a captured connection fails.
+fn captured_pod() -> (Arc<Namespace>, Namespace) {
+    let (pod, world) = (Namespace::create().unwrap(), Namespace::create().unwrap());
+    pod.connect("eth0", &world, "eth0").unwrap();
+    pod.ip(&format!(
+        "address add {V4}/24 dev eth0
+         address add {V6}/64 dev eth0 nodad
+         route add default dev eth0"
+    ))
+    .unwrap();
+    let mut rules = Command::new(istio_init());
+    rules.args(["istio-iptables", "--backend=nftables", "-p", "15001", "-z", "15006"]);
+    rules.args(["-u", "1337", "-m", "REDIRECT", "-i", "*", "-x", "", "-b", "*"]);
+    rules.args(["-d", "15090,15021,15020", "--dual-stack"]);
+    pod.output(&mut rules, "").expect("istio-init");
+    (Arc::new(pod), world)
+}
+
+/// Starts a gRPC server that serves all services except `ill`. Returns its port.
+fn health_server(address: IpAddr) -> u16 {
+    let listener = std::net::TcpListener::bind((address, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    listener.set_nonblocking(true).unwrap();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            while let Ok((stream, _)) = listener.accept().await {
+                let service = service_fn(async |request: hyper::Request<hyper::body::Incoming>| {
+                    assert_eq!(request.uri().path(), "/grpc.health.v1.Health/Check");
+                    let asked = request.into_body().collect().await?.to_bytes();
+                    let health = if asked.ends_with(b"ill") { 2 } else { 1 };
+                    Ok::<_, hyper::Error>(health_answer(health))
+                });
+                let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+                    .serve_connection(TokioIo::new(stream), service);
+                let _ = connection.await;
+            }
+        });
+    });
+    port
+}
+
+fn health_answer(
+    health: u8,
+) -> Response<impl hyper::body::Body<Data = Bytes, Error = std::convert::Infallible>> {
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", "0".parse().unwrap());
+    let message = Bytes::from(vec![0, 0, 0, 0, 2, 8, health]);
+    let frames = [Ok(Frame::data(message)), Ok(Frame::trailers(trailers))];
+    let body = StreamBody::new(futures::stream::iter(frames));
+    Response::builder().header("content-type", "application/grpc").body(body).unwrap()
+}
+
+/// Returns the program: a release, or built by cargo, which does not do so for a test of another
+/// package.
+fn istio_init() -> PathBuf {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    let build = || {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args(["build", "--package", "istio-init", "--bins", "--message-format=json"]);
+        let messages = succeed(cargo.current_dir(env!("CARGO_MANIFEST_DIR")), "").unwrap();
+        let executable = |line: &str| {
+            let message: serde_json::Value = serde_json::from_str(line).ok()?;
+            message["executable"].as_str().map(PathBuf::from)
+        };
+        messages.lines().find_map(executable).expect("cargo tells where the program is")
+    };
+    let release = || Programs::find().and_then(|programs| programs.own("istio-init")).ok();
+    PROGRAM.get_or_init(|| release().unwrap_or_else(build)).clone()
+}
+
+const PROXY: Owner = Owner { uid: 1337, gid: 1337 };
+const V4: &str = "192.168.78.2";
+const V6: &str = "fd78::2";
