@@ -7,12 +7,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
+use tokio::runtime::Runtime;
 
 use crate::arguments::{Arguments, Command, IptablesArgs};
 use crate::config::{self, Inputs};
 use crate::environment::Environment;
 use crate::supervisor::envoy_child::become_envoy;
-use crate::{commands, log};
+use crate::{agent, commands, log};
 
 /// Runs the program. Exits with 0 on success, 1 on failure and 2 for an invalid command line.
 pub fn main(
@@ -36,7 +37,7 @@ pub fn main(
                 return ExitCode::from(USAGE);
             }
             warn_about_flags(&unknown);
-            run_proxy(&Inputs::read(*proxy, as_json, Environment::new(environment)))
+            run_proxy(Inputs::read(*proxy, as_json, Environment::new(environment)))
         }
         Command::Request(args) => run(commands::request::run(&args, &mut std::io::stdout())),
         Command::Wait(args) => run(commands::wait::run(&args)),
@@ -56,7 +57,7 @@ pub fn main(
 }
 
 /// Resolves the configuration and runs the agent.
-fn run_proxy(inputs: &Inputs) -> Result<ExitCode> {
+fn run_proxy(inputs: Inputs) -> Result<ExitCode> {
     for notice in inputs.environment.notices() {
         if notice.is_warning {
             tracing::warn!("{}", notice.message);
@@ -64,17 +65,28 @@ fn run_proxy(inputs: &Inputs) -> Result<ExitCode> {
             tracing::debug!("{}", notice.message);
         }
     }
-    let resolved = config::resolve(inputs)?;
+    let resolved = config::resolve(&inputs)?;
     for warning in &resolved.warnings {
         tracing::warn!("{warning}");
     }
-    bail!("proxy is not wired yet")
+    let exit = runtime()?.block_on(agent::run(inputs, resolved.config))?;
+    if exit.is_failure() {
+        bail!("{exit}");
+    }
+    tracing::info!("{exit}");
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs a command on a runtime of one thread.
 fn run(command: impl Future<Output = Result<()>>) -> Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.context("starting the runtime")?.block_on(command).map(|()| ExitCode::SUCCESS)
+    runtime()?.block_on(command).map(|()| ExitCode::SUCCESS)
+}
+
+fn runtime() -> Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("starting the runtime")
 }
 
 fn warn_about_flags(unknown: &[String]) {

@@ -33,6 +33,8 @@ impl Health {
 /// Part of the agent.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Part {
+    /// Changed configuration that is invalid.
+    Configuration,
     /// Bootstrap that differs from what runs.
     Bootstrap,
     /// Connection to the control plane.

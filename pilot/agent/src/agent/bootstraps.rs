@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use tokio::sync::watch;
 
-use crate::bootstrap::{bootstrap, grpc};
+use crate::bootstrap::{bootstrap, command_line, grpc};
 use crate::config::{self, Config, EnvoyOptions, Files, Inputs};
 use crate::health::{Health, Part};
 use crate::node::Node;
@@ -20,32 +20,18 @@ use crate::watch::watch;
 /// Source of bootstraps.
 pub(super) struct Bootstraps {
     inputs: Inputs,
-    /// Socket of Envoy's certificates.
-    secrets: PathBuf,
     health: Arc<Health>,
 }
 
 impl Bootstraps {
-    pub(super) fn new(inputs: Inputs, secrets: PathBuf, health: Arc<Health>) -> Self {
-        Self { inputs, secrets, health }
+    pub(super) fn new(inputs: Inputs, health: Arc<Health>) -> Self {
+        Self { inputs, health }
     }
 
     /// Returns the bootstrap that Envoy starts with.
     pub(super) fn first(&self, config: &Config) -> Result<Desired> {
         let envoy = config.envoy.as_ref().context("DISABLE_ENVOY is set")?;
-        self.desired(config, envoy)
-    }
-
-    fn desired(&self, config: &Config, envoy: &EnvoyOptions) -> Result<Desired> {
-        let override_text = match &envoy.bootstrap_override {
-            Some(file) => Some(
-                fs::read_to_string(file)
-                    .with_context(|| format!("reading {} (ISTIO_BOOTSTRAP_OVERRIDE)", file.display()))?,
-            ),
-            None => None,
-        };
-        let bootstrap = bootstrap(config, envoy, &Node::new(config), &self.secrets);
-        Ok(Desired { bootstrap, override_text })
+        desired(config, envoy)
     }
 
     /// Publishes a new bootstrap after each change of a file. An invalid configuration leaves the
@@ -104,6 +90,21 @@ impl Bootstraps {
             .and_then(|()| local_files::replace_file(file, 0o644, &[text.as_bytes()]))
             .with_context(|| format!("writing {} (GRPC_XDS_BOOTSTRAP)", file.display()))
     }
+}
+
+/// Returns the bootstrap of a configuration.
+fn desired(config: &Config, envoy: &EnvoyOptions) -> Result<Desired> {
+    let override_text = match &envoy.bootstrap_override {
+        Some(file) => Some(fs::read_to_string(file).with_context(|| {
+            format!("reading {} (ISTIO_BOOTSTRAP_OVERRIDE)", file.display())
+        })?),
+        None => None,
+    };
+    Ok(Desired {
+        bootstrap: bootstrap(config, envoy, &Node::new(config)),
+        arguments: command_line::arguments(config, envoy),
+        override_text,
+    })
 }
 
 /// The kubelet needs up to a minute to write a changed annotation.

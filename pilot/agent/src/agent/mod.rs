@@ -50,24 +50,22 @@ pub async fn run(inputs: Inputs, config: Config) -> Result<Exit> {
         RelayOptions::new(&config),
         control_plane,
         application,
-        roots,
         Arc::clone(&health),
         metrics,
     );
     let listener = relay.listen().context("relaying xDS")?;
+    tasks.spawn(forward_roots(relay.roots(), roots));
     tasks.spawn(relay.clone().serve(listener));
 
     let names = match &config.dns {
         Some(options) => {
             let metrics = dns::Metrics::default();
             metrics.register(&mut registry);
-            let (tables, receiver) = watch::channel(None);
-            let server = dns::Server::bind(options, &config.pod, receiver.clone(), metrics)
-                .context("serving DNS")?;
-            let names = NameTable { tables: receiver, json: Box::new(server.debug()) };
-            tasks.spawn(forward_names(relay.names(), tables));
-            tasks.spawn(server.run(Arc::clone(&health)));
-            Some(Arc::new(names) as Arc<dyn Names>)
+            let server =
+                dns::Server::bind(options, &config.pod, metrics).context("serving DNS")?;
+            let names: Arc<dyn Names> = Arc::new(server.names());
+            tasks.spawn(server.run(relay.names(), name_table));
+            Some(names)
         }
         None => None,
     };
@@ -102,11 +100,11 @@ pub async fn run(inputs: Inputs, config: Config) -> Result<Exit> {
         tasks.spawn(status::serve(listener, status));
     }
 
-    let bootstraps = Bootstraps::new(inputs, sockets.envoy, Arc::clone(&health));
+    let bootstraps = Bootstraps::new(inputs, Arc::clone(&health));
     match supervisor_options {
         Some(options) => {
             let (desired, receiver) = watch::channel(Arc::new(bootstraps.first(&config)?));
-            tasks.spawn(bootstraps.follow(desired));
+            tasks.spawn(async { match bootstraps.follow(desired).await {} });
             let supervisor = Supervisor::new(options, health, supervisor_metrics, serving);
             supervisor.run(receiver, received).await.context("supervising Envoy")
         }
@@ -126,15 +124,22 @@ fn application_probes(options: &StatusOptions, dialer: &Dialer) -> Result<App> {
     App::new(probes, dialer.clone()).context("preparing probes of the application")
 }
 
-/// Builds the table for DNS from each table of the control plane.
-async fn forward_names(
-    mut names: watch::Receiver<Option<relay::NameTable>>,
-    tables: watch::Sender<Option<Arc<dns::Table>>>,
-) {
-    while names.changed().await.is_ok() {
-        let table = names.borrow_and_update().as_ref().map(|table| Arc::new(table.into()));
-        tables.send_replace(table);
+/// Passes additional roots of the relay on to the certificates, which start before it.
+async fn forward_roots(mut relayed: watch::Receiver<Vec<String>>, roots: watch::Sender<Vec<String>>) {
+    while relayed.changed().await.is_ok() {
+        roots.send_replace(relayed.borrow_and_update().clone());
     }
+}
+
+/// Returns the table for DNS of the control plane's table.
+fn name_table(names: &relay::NameTable) -> dns::Table {
+    dns::Table::new(names.table.iter().map(|(host, info)| dns::Entry {
+        host,
+        ips: &info.ips,
+        registry: &info.registry,
+        shortname: &info.shortname,
+        namespace: &info.namespace,
+    }))
 }
 
 /// Waits for the end of an agent without Envoy.
@@ -161,19 +166,13 @@ impl From<ShutdownRequest> for supervisor::Request {
     }
 }
 
-/// Name table of the DNS proxy, for the status port.
-struct NameTable {
-    tables: watch::Receiver<Option<Arc<dns::Table>>>,
-    json: Box<dyn Fn() -> String + Send + Sync>,
-}
-
-impl Names for NameTable {
+impl Names for dns::Names {
     fn received(&self) -> bool {
-        self.tables.borrow().is_some()
+        self.received()
     }
 
     fn json(&self) -> String {
-        (self.json)()
+        self.json()
     }
 }
 

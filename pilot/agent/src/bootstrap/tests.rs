@@ -19,8 +19,7 @@ fn bootstrap_of_a_sidecar() {
     let (config, bootstrap) = generate(&Case { flags: "--concurrency 2", ..Case::default() });
     insta::assert_json_snapshot!(bootstrap);
     let envoy = config.envoy.as_ref().unwrap();
-    let file = Path::new("etc/istio/proxy/envoy-rev0.json");
-    let arguments = command_line::arguments(&config, envoy, file, None);
+    let arguments = command_line::arguments(&config, envoy);
     insta::assert_snapshot!("arguments_of_a_sidecar", arguments.join(" "));
 }
 

@@ -12,7 +12,7 @@ use self::client::CertificateClient;
 use self::conditions::{Conditions, Subject};
 use self::csr::SpiffeId;
 use self::files::{FileError, KeyPairFiles};
-use self::metrics::Metrics;
+pub use self::metrics::Metrics;
 use self::output::Copies;
 use self::publisher::Publisher;
 use self::schedule::Backoff;

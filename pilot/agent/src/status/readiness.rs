@@ -158,6 +158,7 @@ fn text(missing: Option<String>, conditions: &[(Part, String)]) -> String {
 
 fn title(part: Part) -> &'static str {
     match part {
+        Part::Configuration => "configuration",
         Part::Bootstrap => "bootstrap",
         Part::ControlPlane => "control plane",
         Part::Certificate => "workload certificate",

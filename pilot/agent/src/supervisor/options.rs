@@ -69,6 +69,8 @@ impl Options {
 pub struct Desired {
     /// Envoy's bootstrap.
     pub bootstrap: Value,
+    /// Envoy's arguments, except those about files, epochs and hot restart.
+    pub arguments: Vec<String>,
     /// Content of `ISTIO_BOOTSTRAP_OVERRIDE`, which Envoy merges over the bootstrap.
     pub override_text: Option<String>,
 }

@@ -219,8 +219,8 @@ impl Rim {
             tracing::warn!("Envoy's shared memory: {error}");
         }
         let hot_restart = self.no_hot_restart.is_none();
-        let text = desired.override_text.as_deref();
-        let arguments = command::arguments(&self.options, hot_restart, epoch, &path, text);
+        let arguments =
+            command::arguments(&self.options.envoy, &desired, &path, hot_restart, epoch);
         let Options { agent, envoy, .. } = &self.options;
         let (process, mut child) =
             Process::start(agent, &envoy.binary, &arguments, Stdio::inherit(), Stdio::inherit())
@@ -303,8 +303,7 @@ impl Rim {
 
     fn start_validation(&self, desired: &Desired) -> io::Result<(Process, Child, PathBuf)> {
         let file = self.files.write_candidate(&desired.bootstrap)?;
-        let text = desired.override_text.as_deref();
-        let mut arguments = command::arguments(&self.options, false, 0, &file, text);
+        let mut arguments = command::arguments(&self.options.envoy, desired, &file, false, 0);
         arguments.extend(["--mode".into(), "validate".into()]);
         let Options { agent, envoy, .. } = &self.options;
         let (process, child) =

@@ -83,7 +83,10 @@ fn validate(case: &Case) -> Result<(), String> {
     let custom = Some(case.bootstrap_override).filter(|text| !text.is_empty());
     let program = Programs::find().unwrap().envoy().unwrap();
     let output = Command::new(program)
-        .args(command_line::arguments(&config, envoy, &file, custom))
+        .arg("--config-path")
+        .arg(&file)
+        .args(command_line::arguments(&config, envoy))
+        .args(custom.into_iter().flat_map(|text| ["--config-yaml", text]))
         .args(["--mode", "validate", "--base-id", "0", "--restart-epoch", "0"])
         .current_dir(folder.path())
         .output()

@@ -38,7 +38,9 @@ fn started_envoy_has_the_generated_configuration() {
     fs::write(&file, bootstrap(&config, options, &Node::new(&config)).to_string()).unwrap();
     let log = fs::File::create(folder.path().join("log")).unwrap();
     let child = Command::new(Programs::find().unwrap().envoy().unwrap())
-        .args(command_line::arguments(&config, options, &file, None))
+        .arg("--config-path")
+        .arg(&file)
+        .args(command_line::arguments(&config, options))
         .args(["--base-id", &options.base_id.to_string(), "--restart-epoch", "0"])
         .current_dir(folder.path())
         .stderr(log)

@@ -87,7 +87,11 @@ fn report(line: &str) {
 
 fn read(file: &Path) -> Result<Desired> {
     let text = fs::read_to_string(file).context("reading the bootstrap")?;
-    Ok(Desired { bootstrap: serde_json::from_str(&text)?, override_text: None })
+    Ok(Desired {
+        bootstrap: serde_json::from_str(&text)?,
+        arguments: ARGUMENTS.map(str::to_owned).into(),
+        override_text: None,
+    })
 }
 
 fn options(folder: &Path, settings: Settings) -> Options {
@@ -120,3 +124,5 @@ fn options(folder: &Path, settings: Settings) -> Options {
         guard: settings.guard,
     }
 }
+
+const ARGUMENTS: [&str; 6] = ["--concurrency", "2", "--drain-time-s", "1", "--log-level", "warning"];
