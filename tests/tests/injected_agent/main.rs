@@ -84,10 +84,12 @@ impl Layout {
     /// Returns pod and proxy container.
     fn proxy(&self) -> Proxy {
         let pod = self.pod();
-        let lists = ["containers", "initContainers"].map(|list| pod["spec"][list].as_array());
-        let mut containers = lists.into_iter().flatten().flatten();
-        let container = containers.find(|container| container["name"] == "istio-proxy").unwrap();
-        Proxy { container: container.clone(), pod }
+        let mut containers = ["containers", "initContainers"]
+            .iter()
+            .flat_map(|list| pod["spec"][list].as_array().into_iter().flatten());
+        let container = containers.find(|container| container["name"] == "istio-proxy").cloned();
+        drop(containers);
+        Proxy { container: container.unwrap(), pod }
     }
 
     fn config(&self, proxy: &Proxy) -> Result<Config, ConfigError> {
