@@ -6,9 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::authority::{Authority, Leaf};
-use crate::fixture::{TestPod, eventually};
+use crate::fixture::TestPod;
 use crate::sds_client::{has_root, pair, roots};
 use crate::service::CertificateService;
+use crate::waiting::eventually;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
