@@ -59,9 +59,9 @@ impl Mesh {
 
 #[tokio::test]
 async fn rotation_of_the_leaf_loses_no_request() {
-    let mesh = Mesh::start(Duration::from_secs(6)).await;
+    let mesh = Mesh::start(Duration::from_secs(12)).await;
     for envoy in &mesh.envoys {
-        for _ in 0..3 {
+        for _ in 0..2 {
             let before = serials(envoy).await;
             eventually("another certificate in use", async || match serials(envoy).await {
                 now if now == before => Err(now),

@@ -181,6 +181,12 @@ pub(crate) fn pair(secret: &Secret) -> (String, String) {
     (text(certificate.chain), text(certificate.key))
 }
 
+/// Issuer of the first certificate of a chain in PEM.
+pub(crate) fn issuer(chain: &str) -> String {
+    let pem = Pem::iter_from_buffer(chain.as_bytes()).next().unwrap().unwrap();
+    pem.parse_x509().unwrap().issuer().to_string()
+}
+
 /// Trusted roots of a secret as text.
 pub(crate) fn roots(secret: &Secret) -> String {
     let validation = secret.validation.clone().unwrap();
