@@ -101,6 +101,13 @@ impl WorkloadCertificate {
         &self.key
     }
 
+    /// Returns chain and key for TLS; `None` for a key of an unknown algorithm.
+    pub fn certified_key(&self) -> Option<CertifiedKey> {
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).ok()?;
+        let key = default_provider().key_provider.load_private_key(key).ok()?;
+        Some(CertifiedKey::new(self.chain.clone(), key))
+    }
+
     /// Validity and receipt.
     pub fn lifetime(&self) -> &Lifetime {
         &self.lifetime

@@ -25,6 +25,8 @@ impl Copies {
     /// After an error, the replaced ones get their former content, so that key and certificate
     /// belong together.
     pub fn write(&self, folder: &Path) -> Result<(), OutputError> {
+        fs::create_dir_all(folder)
+            .map_err(|source| OutputError { path: folder.to_owned(), source })?;
         let at = |name| folder.join(name);
         let files = [
             (at("root-cert.pem"), PUBLIC, self.roots.as_str()),

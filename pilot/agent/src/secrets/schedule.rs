@@ -59,6 +59,10 @@ pub fn renewal(lifetime: &Lifetime, ratio: GraceRatio, clocks: Clocks) -> Renewa
     let used = lifetime.life().mul_f64(1.0 - ratio.0);
     let by_wall_clock = clocks.now.duration_since(lifetime.received).unwrap_or_default();
     let left = used.saturating_sub(by_wall_clock.max(clocks.elapsed));
+    // A signer with tiny lifetimes must not be asked without end.
+    if clocks.elapsed < SHORTEST {
+        return Renewal::Wait(SHORTEST);
+    }
     // A clock that was ahead at receipt and has been corrected makes the lifetime meaningless.
     if left.is_zero() || clocks.now + TOLERANCE < lifetime.not_before {
         Renewal::Due
@@ -86,6 +90,9 @@ impl Backoff {
         bound.mul_f64(0.5 + random.clamp(0.0, 1.0) / 2.0)
     }
 }
+
+/// Shortest time between two renewals.
+const SHORTEST: Duration = Duration::from_secs(1);
 
 /// Longest time between two looks at the wall clock.
 pub const CHECK_INTERVAL: Duration = Duration::from_secs(60);
@@ -128,7 +135,7 @@ mod tests {
         let wait = Renewal::Wait(CHECK_INTERVAL);
         let seconds = Duration::from_secs;
         let rows = [
-            ("new", 0, seconds(0), wait),
+            ("new", 0, seconds(0), Renewal::Wait(SHORTEST)),
             ("before the half", 12 * 3600 - 61, seconds(12 * 3600 - 61), wait),
             (
                 "ten seconds before the half",
@@ -152,6 +159,8 @@ mod tests {
     fn expired_at_receipt_is_due() {
         let lifetime = Lifetime { not_after: received() - HOUR, ..lifetime() };
         let clocks = Clocks { now: received(), elapsed: Duration::ZERO };
+        assert_eq!(renewal(&lifetime, half(), clocks), Renewal::Wait(SHORTEST));
+        let clocks = Clocks { elapsed: SHORTEST, ..clocks };
         assert_eq!(renewal(&lifetime, half(), clocks), Renewal::Due);
     }
 

@@ -1,0 +1,185 @@
+//! A pod with the agent's certificates.
+
+use std::fmt::Debug;
+use std::fs;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilot_agent::config::options::KeyAlgorithm;
+use pilot_agent::config::{CertificateOptions, Paths, Pod, RootSource};
+use pilot_agent::health::Health;
+use pilot_agent::secrets::metrics::Metrics;
+use pilot_agent::secrets::schedule::Backoff;
+use pilot_agent::secrets::socket::Sockets;
+use pilot_agent::secrets::{self, Secrets, Settings, Timing};
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+use crate::sds_client::SdsClient;
+use crate::service::{CertificateService, NAME};
+
+/// A pod, and the provider of its certificates.
+pub(crate) struct TestPod {
+    pub(crate) folder: TempDir,
+    pub(crate) settings: Settings,
+    pub(crate) health: Arc<Health>,
+    pub(crate) metrics: Metrics,
+    /// Roots in the mesh's `ProxyConfig`.
+    pub(crate) roots: watch::Sender<Vec<String>>,
+    secrets: Option<Secrets>,
+}
+
+impl TestPod {
+    /// Prepares the pod of a service account, with its token.
+    pub(crate) fn new(account: &str, service: Option<&CertificateService>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("istio-token"), format!("token-{account}")).unwrap();
+        if let Some(service) = service {
+            fs::write(at("control-plane.pem"), &service.root).unwrap();
+        }
+        let settings = Settings {
+            options: CertificateOptions {
+                ca_address: service.map_or("127.0.0.1:1".to_owned(), |it| it.address.clone()),
+                ca_root: RootSource::File(at("control-plane.pem")),
+                server_name: Some(NAME.to_owned()),
+                headers: Vec::new(),
+                lifetime: Duration::from_secs(24 * 3600),
+                grace_ratio: 0.5,
+                grace_jitter: 0.01,
+                key: KeyAlgorithm::EcdsaP256,
+                pkcs8: false,
+                file_mounted: false,
+                provisioned: None,
+                output: None,
+                socket_file: "socket".to_owned(),
+                file_debounce: Duration::from_millis(100),
+            },
+            pod: Pod {
+                name: format!("{account}-1"),
+                namespace: "shop".to_owned(),
+                service_account: account.to_owned(),
+                addresses: Vec::new(),
+                trust_domain: "cluster.local".to_owned(),
+                cluster_id: "Kubernetes".to_owned(),
+                domain: "shop.svc.cluster.local".to_owned(),
+                node_id: String::new(),
+            },
+            paths: Paths {
+                configuration: at("proxy"),
+                pod_info: at("pod"),
+                token: at("istio-token"),
+                mesh_root: at("root-cert.pem"),
+                crl: at("ca-crl.pem"),
+                workload_socket_folder: at("uds"),
+                workload_credentials: at("credentials"),
+                credential_socket: at("credential-uds/socket"),
+            },
+            timing: Timing {
+                request_timeout: Duration::from_secs(1),
+                backoff: Backoff {
+                    first: Duration::from_millis(50),
+                    longest: Duration::from_millis(500),
+                },
+                root_spread: Duration::from_secs(1),
+                output_retry: Duration::from_millis(100),
+            },
+        };
+        Self {
+            folder,
+            settings,
+            health: Arc::default(),
+            metrics: Metrics::default(),
+            roots: watch::Sender::new(Vec::new()),
+            secrets: None,
+        }
+    }
+
+    /// Starts the provider of certificates.
+    pub(crate) fn start(&mut self) {
+        let sockets = self.sockets();
+        let (health, metrics) = (Arc::clone(&self.health), self.metrics.clone());
+        let secrets =
+            secrets::start(&self.settings, &sockets, self.roots.subscribe(), health, metrics);
+        self.secrets = Some(secrets.unwrap());
+    }
+
+    pub(crate) fn sockets(&self) -> Sockets {
+        secrets::sockets(&self.settings.options, &self.settings.paths)
+    }
+
+    pub(crate) fn secrets(&self) -> &Secrets {
+        self.secrets.as_ref().unwrap()
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Replaces a file as the kubelet does: readers see the old or the new one.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        replace(&self.path(name), text);
+    }
+
+    /// Opens an SDS stream to the agent's socket.
+    pub(crate) async fn sds(&self) -> SdsClient {
+        SdsClient::connect(&self.path("uds/socket")).await
+    }
+
+    /// Condition of the certificate in the readiness text.
+    pub(crate) fn condition(&self) -> String {
+        self.health.conditions().into_iter().map(|(_, message)| message).collect()
+    }
+
+    /// The agent's metrics as text.
+    pub(crate) fn metrics(&self) -> String {
+        let mut registry = prometheus_client::registry::Registry::default();
+        self.metrics.register(&mut registry);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        text
+    }
+
+    pub(crate) async fn condition_with(&self, text: &str) -> String {
+        eventually(text, async || {
+            let condition = self.condition();
+            if condition.contains(text) { Ok(condition) } else { Err(condition) }
+        })
+        .await
+    }
+
+    pub(crate) async fn condition_is_cleared(&self) {
+        eventually("no condition", async || match self.condition() {
+            condition if condition.is_empty() => Ok(()),
+            condition => Err(condition),
+        })
+        .await;
+    }
+}
+
+pub(crate) fn replace(path: &Path, text: &str) {
+    let new = path.with_extension("new");
+    fs::write(&new, text).unwrap();
+    fs::rename(&new, path).unwrap();
+}
+
+/// Waits for a condition.
+pub(crate) async fn eventually<T, E: Debug, F: Future<Output = Result<T, E>>>(
+    what: &str,
+    mut probe: impl FnMut() -> F,
+) -> T {
+    let deadline = tokio::time::Instant::now() + DEADLINE;
+    loop {
+        match probe().await {
+            Ok(found) => return found,
+            Err(reason) => {
+                assert!(tokio::time::Instant::now() < deadline, "waited until {what}: {reason:?}");
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);

@@ -1,0 +1,16 @@
+//! Workload certificates and SDS, with a certificate service of the test and the real Envoy.
+
+#![expect(clippy::unwrap_used, reason = "a failing test may panic")]
+
+mod authority;
+mod envoy;
+mod files;
+mod fixture;
+mod foreign_socket;
+mod outages;
+mod output;
+mod proxy;
+mod roots;
+mod sds_client;
+mod service;
+mod streams;

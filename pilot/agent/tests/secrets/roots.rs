@@ -1,0 +1,157 @@
+//! Trust bundle: union of all sources, order of pushes, renewal after changes.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, IsCa, Issuer, KeyPair,
+    SerialNumber, date_time_ymd,
+};
+
+use crate::authority::Authority;
+use crate::fixture::{TestPod, eventually};
+use crate::sds_client::has_root;
+use crate::service::CertificateService;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+#[tokio::test]
+async fn bundle_has_all_sources_and_survives_invalid_ones() {
+    let service = CertificateService::start(&["web"], DAY).await;
+    let signer = service.state.lock().unwrap().signer.pem.clone();
+    let (mounted, configured) = (Authority::new("mounted").pem, Authority::new("configured").pem);
+    let mut pod = TestPod::new("web", Some(&service));
+    pod.write("root-cert.pem", &mounted);
+    pod.roots.send_replace(vec![configured.clone()]);
+    pod.start();
+    let mut stream = pod.sds().await.stream(&["ROOTCA"]);
+    let all = [&signer, &mounted, &configured];
+    stream.until(|secret| all.iter().all(|root| has_root(secret, root))).await;
+
+    // Invalid roots drop nothing that is valid, and are reported.
+    pod.write("root-cert.pem", "-----BEGIN CERTIFICATE-----\n");
+    pod.condition_with("root-cert.pem cannot be used").await;
+    pod.roots.send_replace(vec!["garbage".to_owned(), configured.clone()]);
+    pod.condition_with("caCertificatesPem is ignored").await;
+    fs::remove_file(pod.path("root-cert.pem")).unwrap();
+    let secrets = pod.sds().await.stream(&["ROOTCA"]).next().await.unwrap();
+    assert!(all.iter().all(|root| has_root(&secrets[0], root)));
+
+    // The signer's root stays although no other source has it.
+    let other = Authority::new("other").pem;
+    pod.write("root-cert.pem", &other);
+    pod.roots.send_replace(vec![]);
+    let last = stream
+        .until(|secret| {
+            has_root(secret, &other)
+                && !has_root(secret, &mounted)
+                && !has_root(secret, &configured)
+        })
+        .await;
+    assert!(has_root(&last, &signer));
+    pod.condition_is_cleared().await;
+}
+
+#[tokio::test]
+async fn new_root_precedes_the_certificate() {
+    let service = CertificateService::start(&["web"], Duration::from_secs(4)).await;
+    let mut pod = TestPod::new("web", Some(&service));
+    pod.start();
+    let client = pod.sds().await;
+    let (mut certificates, mut roots) = (client.stream(&["default"]), client.stream(&["ROOTCA"]));
+    certificates.next().await.unwrap();
+    roots.next().await.unwrap();
+    let old = service.state.lock().unwrap().signer.pem.clone();
+    let new = Arc::new(Authority::new("new"));
+    {
+        let mut state = service.state.lock().unwrap();
+        state.signer = Arc::clone(&new);
+        state.roots = vec![Arc::clone(&new)];
+    }
+    // Rotations by the old signer may still be on their way.
+    let pushed = loop {
+        let response = roots.next_without_ack().await.unwrap();
+        if has_root(&secret(&response), &new.pem) {
+            break response;
+        }
+    };
+    assert!(has_root(&secret(&pushed), &old), "the old root is dropped too early");
+    let mut before = 0;
+    while certificates.has_response() {
+        certificates.next().await.unwrap();
+        before += 1;
+    }
+    assert_eq!(before, 0, "the certificate came before the roots were answered");
+    roots.request(&pushed.nonce, None);
+    certificates.next().await.unwrap();
+    let last = roots.until(|secret| !has_root(secret, &old)).await;
+    assert!(has_root(&last, &new.pem));
+}
+
+#[tokio::test]
+async fn loss_of_the_own_root_renews_the_certificate() {
+    let service = CertificateService::start(&["web"], DAY).await;
+    let old = service.state.lock().unwrap().signer.pem.clone();
+    let new = Arc::new(Authority::new("new"));
+    let mut pod = TestPod::new("web", Some(&service));
+    pod.write("root-cert.pem", &old);
+    pod.start();
+    let mut stream = pod.sds().await.stream(&["ROOTCA"]);
+    stream.next().await.unwrap();
+    {
+        let mut state = service.state.lock().unwrap();
+        state.signer = Arc::clone(&new);
+        state.roots = vec![Arc::clone(&new)];
+    }
+    pod.write("root-cert.pem", &new.pem);
+    let last = stream.until(|secret| !has_root(secret, &old)).await;
+    assert!(has_root(&last, &new.pem));
+    assert_eq!(service.requests(), 2);
+}
+
+#[tokio::test]
+async fn added_root_renews_the_certificate() {
+    let service = CertificateService::start(&["web"], DAY).await;
+    let mut pod = TestPod::new("web", Some(&service));
+    pod.roots.send_replace(vec![Authority::new("one").pem]);
+    pod.start();
+    pod.sds().await.stream(&["default"]).next().await.unwrap();
+    assert_eq!(service.requests(), 1);
+    pod.roots.send_replace(vec![Authority::new("two").pem]);
+    eventually("a renewal", async || if service.requests() == 2 { Ok(()) } else { Err(()) }).await;
+}
+
+#[tokio::test]
+async fn revocation_list_is_served_with_the_roots() {
+    let service = CertificateService::start(&["web"], DAY).await;
+    let mut pod = TestPod::new("web", Some(&service));
+    pod.write("ca-crl.pem", "");
+    pod.start();
+    let mut stream = pod.sds().await.stream(&["ROOTCA"]);
+    let validation = |secret: &pilot_agent::secrets::messages::Secret| secret.validation.clone();
+    let first = stream.next().await.unwrap();
+    assert!(validation(&first[0]).unwrap().crl.is_none());
+    let mut parameters = CertificateParams::default();
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    parameters.key_usages = vec![rcgen::KeyUsagePurpose::CrlSign];
+    let issuer = Issuer::new(parameters, KeyPair::generate().unwrap());
+    let list = CertificateRevocationListParams {
+        this_update: date_time_ymd(2026, 1, 1),
+        next_update: date_time_ymd(2126, 1, 1),
+        crl_number: SerialNumber::from(1),
+        issuing_distribution_point: None,
+        revoked_certs: Vec::new(),
+        key_identifier_method: rcgen::KeyIdMethod::Sha256,
+    };
+    let list = list.signed_by(&issuer).unwrap().pem().unwrap();
+    pod.write("ca-crl.pem", &list);
+    let served = stream.until(|secret| validation(secret).unwrap().crl.is_some()).await;
+    assert_eq!(validation(&served).unwrap().crl.unwrap().inline_bytes, list.as_bytes());
+}
+
+fn secret(
+    response: &pilot_xds::messages::DiscoveryResponse,
+) -> pilot_agent::secrets::messages::Secret {
+    prost::Message::decode(response.resources[0].value.clone()).unwrap()
+}
