@@ -79,7 +79,7 @@ async fn https_certificate_is_not_verified() {
         let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
         let mut stream = acceptor.accept(stream).await.unwrap();
         // The request fits in one record.
-        stream.read(&mut [0; 4096]).await.unwrap();
+        let _ = stream.read(&mut [0; 4096]).await.unwrap();
         stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
         stream.shutdown().await.unwrap();
     });
