@@ -4,7 +4,7 @@ mod addresses;
 pub mod annotations;
 pub mod bootstrap_options;
 mod control_plane;
-mod envoy;
+pub(crate) mod envoy;
 pub mod error;
 pub mod inputs;
 mod layers;

@@ -46,7 +46,14 @@ pub(super) fn statistics(
         compression: compression(config, annotations)?,
         statsd: match config.text_at("statsdUdpAddress") {
             "" => None,
-            address => Some(services::address("statsdUdpAddress", address)?),
+            text => {
+                let address = services::address("statsdUdpAddress", text)?;
+                if address.host.parse::<IpAddr>().is_err() {
+                    let problem = format!("{text:?} has no IP address, which Envoy needs for UDP");
+                    return Err(ConfigError::field("statsdUdpAddress", problem));
+                }
+                Some(address)
+            }
         },
     })
 }

@@ -7,7 +7,7 @@ use pilot_agent::dns::message::Transport::{Tcp, Udp};
 
 use crate::client::{query, text, with_size};
 use crate::name_server::{Behaviour, NameServer};
-use crate::pod::{Agent, Pod, Settings};
+use crate::pod::{Agent, Pod, Settings, names};
 
 const AGENT: &str = "127.0.0.1:15053";
 const SERVERS: [&str; 2] = ["10.96.0.10", "10.96.0.11"];
@@ -29,7 +29,7 @@ impl Stage {
         let mut settings = Settings::new(&SERVERS);
         adjust(&mut settings);
         let agent = pod.start(&settings);
-        agent.publish();
+        agent.publish(names);
         Self { agent, servers, pod }
     }
 
@@ -103,8 +103,8 @@ fn forged_answers_are_ignored() {
 #[test]
 fn late_answers_reach_no_other_query() {
     let stage = Stage::new([Behaviour::Lags; 2], |_| {});
-    let names = ["one.example A", "two.example AAAA", "three.example A", "four.example A"];
-    for asked in names {
+    let questions = ["one.example A", "two.example AAAA", "three.example A", "four.example A"];
+    for asked in questions {
         assert_eq!(stage.pod.ask(Udp, AGENT, asked), "ServFail", "{asked}");
     }
 }

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use e2e::netns::{Namespace, Owner, succeed};
 use e2e::programs::Programs;
+use e2e::wait::until;
 use pilot_agent::config::{DnsOptions, Pod as PodOptions};
-use pilot_agent::dns::{Entry, Metrics, Server, Table};
-use pilot_agent::health::Health;
+use pilot_agent::dns::{Entry, Metrics, Names, Server, Table};
 use tempfile::NamedTempFile;
 use tokio::runtime;
 use tokio::sync::{oneshot, watch};
@@ -28,14 +28,16 @@ pub(crate) struct Pod {
 
 /// The DNS proxy, which runs until the value is dropped.
 pub(crate) struct Agent {
-    pub(crate) names: watch::Sender<Option<Arc<Table>>>,
-    pub(crate) health: Arc<Health>,
+    pub(crate) names: watch::Sender<Option<Publication>>,
     pub(crate) metrics: Metrics,
-    pub(crate) debug: Box<dyn Fn() -> String + Send>,
+    pub(crate) view: Names,
     _resolv_conf: NamedTempFile,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
+
+/// Names that the control plane publishes.
+pub(crate) type Publication = fn() -> Table;
 
 /// Settings of the DNS proxy.
 #[derive(Clone)]
@@ -93,33 +95,31 @@ impl Pod {
             forward_timeout: settings.timeout,
         };
         let (names, receiver) = watch::channel(None);
-        let (metrics, health) = (Metrics::default(), Arc::<Health>::default());
+        let metrics = Metrics::default();
         let (stop, stopped) = oneshot::channel();
         let (started, start) = mpsc::channel();
         let namespace = Arc::clone(&self.namespace);
-        let (owner, counters, conditions) = (settings.owner, metrics.clone(), Arc::clone(&health));
+        let (owner, counters) = (settings.owner, metrics.clone());
         let pod = pod_options(settings.namespace);
         let thread = thread::spawn(move || {
             let serve = || {
                 let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
                 runtime.block_on(async {
-                    let server = Server::bind(&options, &pod, receiver, counters);
-                    let server = server.unwrap();
-                    started.send(Box::new(server.debug())).unwrap();
+                    let server = Server::bind(&options, &pod, counters).unwrap();
+                    started.send(server.names()).unwrap();
                     tokio::select! {
-                        () = server.run(conditions) => {}
+                        () = server.run(receiver, |table: &Publication| table()) => {}
                         _ = stopped => {}
                     }
                 });
             };
             namespace.run_as(owner, serve).unwrap();
         });
-        let debug = start.recv().expect("the DNS proxy starts");
+        let view = start.recv().expect("the DNS proxy starts");
         Agent {
             names,
-            health,
             metrics,
-            debug,
+            view,
             _resolv_conf: resolv_conf,
             stop: Some(stop),
             thread: Some(thread),
@@ -128,23 +128,30 @@ impl Pod {
 }
 
 impl Agent {
-    /// Publishes a name table with two Services and an external host.
-    pub(crate) fn publish(&self) {
-        let web = ["10.96.1.1".to_owned(), "fd96::1:1".to_owned()];
-        let big: Vec<String> = (0..3000).map(|n| format!("10.7.{}.{}", n / 250, n % 250)).collect();
-        let entry = |host, ips, registry, shortname| Entry {
-            host,
-            ips,
-            registry,
-            shortname,
-            namespace: "shop",
-        };
-        self.names.send_replace(Some(Arc::new(Table::new([
-            entry("web.shop.svc.cluster.local", &web, "Kubernetes", "web"),
-            entry("big.shop.svc.cluster.local", &big, "Kubernetes", "big"),
-            entry("example.com", &web[..1], "External", ""),
-        ]))));
+    /// Publishes a name table, and waits until the server has it.
+    pub(crate) fn publish(&self, names: Publication) {
+        self.names.send_replace(Some(names));
+        let received = || if self.view.received() { Ok(()) } else { Err("no table") };
+        until("the table is there", Duration::from_secs(60), received).unwrap();
     }
+}
+
+/// Returns a name table with two Services and an external host.
+pub(crate) fn names() -> Table {
+    let web = ["10.96.1.1".to_owned(), "fd96::1:1".to_owned()];
+    let big: Vec<String> = (0..3000).map(|n| format!("10.7.{}.{}", n / 250, n % 250)).collect();
+    let entry = |host, ips, registry, shortname| Entry {
+        host,
+        ips,
+        registry,
+        shortname,
+        namespace: "shop",
+    };
+    Table::new([
+        entry("web.shop.svc.cluster.local", &web, "Kubernetes", "web"),
+        entry("big.shop.svc.cluster.local", &big, "Kubernetes", "big"),
+        entry("example.com", &web[..1], "External", ""),
+    ])
 }
 
 impl Drop for Agent {

@@ -1,0 +1,91 @@
+//! Static listeners: metrics and readiness.
+
+use serde_json::{Value, json};
+
+use super::address::{Families, socket};
+use super::{ADMIN_CLUSTER, AGENT_CLUSTER, typed};
+use crate::config::{Config, EnvoyOptions};
+
+/// Returns the listeners. Without a status port there is no readiness.
+pub(super) fn listeners(config: &Config, envoy: &EnvoyOptions, families: Families) -> Vec<Value> {
+    let statistics = Endpoint {
+        name: "prometheus_stats",
+        port: envoy.prometheus_port,
+        path: "/stats/prometheus",
+        cluster: ADMIN_CLUSTER,
+        filters: if config.bootstrap.statistics.compression { compressors() } else { Vec::new() },
+    };
+    let readiness = Endpoint {
+        name: "readiness",
+        port: envoy.readiness_port,
+        path: "/healthz/ready",
+        cluster: AGENT_CLUSTER,
+        filters: Vec::new(),
+    };
+    let endpoints = [Some(statistics), config.status.is_some().then_some(readiness)];
+    let bypass = config.bootstrap.bypass_overload;
+    endpoints.into_iter().flatten().map(|endpoint| endpoint.listener(families, bypass)).collect()
+}
+
+/// Path of a port that is forwarded to a cluster.
+struct Endpoint {
+    name: &'static str,
+    port: u16,
+    path: &'static str,
+    cluster: &'static str,
+    filters: Vec<Value>,
+}
+
+impl Endpoint {
+    fn listener(self, families: Families, bypass_overload: bool) -> Value {
+        let Self { name, port, path, cluster, mut filters } = self;
+        filters.push(json!({
+            "name": "envoy.filters.http.router",
+            "typed_config": typed("filters.http.router.v3.Router"),
+        }));
+        let route = json!({ "match": { "path": path }, "route": { "cluster": cluster } });
+        let manager = json!({
+            "@type": super::type_url(
+                "filters.network.http_connection_manager.v3.HttpConnectionManager"
+            ),
+            "stat_prefix": name,
+            "http_filters": filters,
+            "route_config": {
+                "virtual_hosts": [{ "name": name, "domains": ["*"], "routes": [route] }],
+            },
+        });
+        let (first, other) = families.wildcards();
+        let mut listener = json!({
+            "name": name,
+            "address": socket(&first, port),
+            "bypass_overload_manager": bypass_overload,
+            "filter_chains": [{ "filters": [{
+                "name": "envoy.filters.network.http_connection_manager",
+                "typed_config": manager,
+            }] }],
+        });
+        if let Some(other) = other {
+            listener["additional_addresses"] = json!([{ "address": socket(&other, port) }]);
+        }
+        listener
+    }
+}
+
+/// Returns the compressors in the order of preference of clients that accept several.
+fn compressors() -> Vec<Value> {
+    let compressor = |name: &str, message: &str| {
+        json!({
+            "name": format!("envoy.filters.http.compressor.{name}"),
+            "typed_config": {
+                "@type": super::type_url("filters.http.compressor.v3.Compressor"),
+                "compressor_library": {
+                    "name": name,
+                    "typed_config": typed(&format!("compression.{name}.compressor.v3.{message}")),
+                },
+            },
+        })
+    };
+    [("gzip", "Gzip"), ("brotli", "Brotli"), ("zstd", "Zstd")]
+        .map(|(name, message)| compressor(name, message))
+        .into()
+}
