@@ -341,7 +341,8 @@ fn ack(variant: Variant, header: &Header<'_>) -> Bytes {
     .into()
 }
 
-fn block_on(case: impl Future<Output = Result<()>>) -> Result<()> {
+/// Runs a case on a runtime like the agent's.
+pub(crate) fn block_on(case: impl Future<Output = Result<()>>) -> Result<()> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(case)
 }
 

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use tonic::Status;
 
-use crate::fixture::{TestPod, eventually};
+use crate::fixture::TestPod;
 use crate::sds_client::pair;
 use crate::service::{Behaviour, CertificateService};
+use crate::waiting::eventually;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 

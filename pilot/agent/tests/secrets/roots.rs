@@ -10,9 +10,10 @@ use rcgen::{
 };
 
 use crate::authority::Authority;
-use crate::fixture::{TestPod, eventually};
+use crate::fixture::TestPod;
 use crate::sds_client::has_root;
 use crate::service::CertificateService;
+use crate::waiting::eventually;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 

@@ -21,7 +21,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 use x509_parser::pem::Pem;
 
-use crate::fixture::DEADLINE;
+use crate::waiting::DEADLINE;
 
 /// An SDS client.
 #[derive(Clone)]
