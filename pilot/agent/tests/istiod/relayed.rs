@@ -341,6 +341,7 @@ fn ack(variant: Variant, header: &Header<'_>) -> Bytes {
     .into()
 }
 
+/// Runs a case on a runtime like the agent's.
 pub(crate) fn block_on(case: impl Future<Output = Result<()>>) -> Result<()> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(case)
 }
