@@ -8,6 +8,7 @@
 mod certificates;
 #[path = "../relay/client.rs"]
 mod client;
+mod debug_port;
 mod fixture;
 mod node;
 #[path = "../secrets/proxy.rs"]
@@ -63,6 +64,7 @@ fn trials(fixture: Option<&Arc<Fixture>>) -> Vec<Trial> {
         relayed::sotw_stream_is_relayed_byte_for_byte
         relayed::name_table_has_every_service
         relayed::additional_roots_of_the_mesh_arrive
+        debug_port::istiod_answers_or_denies
         relayed::rejected_token_is_reported_to_envoy
         relayed::streams_reconnect_while_istiod_restarts
     ]

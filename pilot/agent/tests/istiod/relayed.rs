@@ -220,7 +220,7 @@ fn service(fixture: &Fixture, name: &str) -> Result<()> {
 }
 
 /// Returns a client of istiod with a token of this audience.
-fn istiod(fixture: &Fixture, audience: &str) -> Result<ControlPlane> {
+pub(crate) fn istiod(fixture: &Fixture, audience: &str) -> Result<ControlPlane> {
     let options = ChannelOptions {
         address: fixture.address(),
         server_name: Some(SERVER_NAME.to_owned()),
