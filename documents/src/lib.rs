@@ -1,4 +1,5 @@
-//! Configuration documents: YAML as Kubernetes' tools read it, typed, with unknown keys and suggestions.
+//! Configuration documents: YAML as Kubernetes' tools read it, typed, with unknown keys and
+//! suggestions.
 
 pub mod excerpt;
 pub mod kubernetes_object;

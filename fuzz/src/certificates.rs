@@ -42,8 +42,8 @@ pub fn secret(data: &[u8]) {
             assert!(message.contains('`'), "no key or annotation is named: {message}");
             for value in secret.data.iter().flat_map(|data| data.values()) {
                 let text = String::from_utf8_lossy(&value.0);
-                let told = text.lines().any(|line| line.len() > 32 && message.contains(line));
-                assert!(!told, "contents of the Secret are told: {message}");
+                let is_quoted = text.lines().any(|line| line.len() > 32 && message.contains(line));
+                assert!(!is_quoted, "contents of the Secret are quoted: {message}");
             }
         }
     }

@@ -18,7 +18,7 @@ fn main() {
     println!("| --- | --- | --- | --- | --- | --- |");
     for (title, overlay) in [("built-in", Overlay::BuiltIn), ("template", Overlay::Template)] {
         for pod in cases::PODS {
-            let Some(review) = Review::of(pod, overlay) else {
+            let Some(review) = Review::new(pod, overlay) else {
                 cases::say_left_out(&format!("{title}/{pod}"));
                 continue;
             };

@@ -18,7 +18,7 @@ fn reviews(criterion: &mut Criterion) {
     for (title, overlay) in [("built-in", Overlay::BuiltIn), ("template", Overlay::Template)] {
         let mut group = criterion.benchmark_group(format!("review/{title}"));
         for pod in cases::PODS {
-            let Some(review) = Review::of(pod, overlay) else {
+            let Some(review) = Review::new(pod, overlay) else {
                 cases::say_left_out(&format!("review/{title}/{pod}"));
                 continue;
             };

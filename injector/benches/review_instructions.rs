@@ -25,7 +25,7 @@ fn main() {
         &*arguments.iter().map(String::as_str).collect::<Vec<_>>()
     {
         let overlay = if *overlay == TEMPLATE { Overlay::Template } else { Overlay::BuiltIn };
-        let review = Review::of(pod, overlay).expect("the parent has seen Istio's cases");
+        let review = Review::new(pod, overlay).expect("the parent has seen Istio's cases");
         for _ in 0..times.parse().expect("a number") {
             black_box(review.answer());
         }

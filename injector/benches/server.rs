@@ -35,7 +35,7 @@ fn main() {
     println!("| review | reviews | p50 | p99 | p99.9 | slowest | CPU each | resident | at most |");
     println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
     for pod in ["small", "typical"] {
-        let review = Review::of(pod, Overlay::BuiltIn).expect("a review that needs no files");
+        let review = Review::new(pod, Overlay::BuiltIn).expect("a review that needs no files");
         let begin = program.usage();
         let mut times = runtime.block_on(load(&program, &review.body, rate, seconds));
         let end = program.usage();

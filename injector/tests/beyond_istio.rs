@@ -65,9 +65,9 @@ fn container_with_the_proxy_user_is_reported_or_denied() {
     of_container["spec"]["containers"][0]["securityContext"] = json!({"runAsGroup": 1337});
     let user = |value: &str| json!({"outrigger": {"proxyUser": value}});
     for (pod, what) in [(&of_pod, "user"), (&of_container, "group")] {
-        let told = warnings(&injected(&json!({}), pod));
+        let shown = warnings(&injected(&json!({}), pod));
         let start = format!("container web runs as {what} 1337, which is the proxy's");
-        assert!(told.len() == 1 && told[0].starts_with(&start), "{told:?}");
+        assert!(shown.len() == 1 && shown[0].starts_with(&start), "{shown:?}");
         assert_eq!(warnings(&injected(&user("allow"), pod)), [""; 0]);
         let refused = outcome(&user("deny"), pod, "").unwrap_err();
         assert_eq!(refused.word(), "proxy_user");
@@ -191,18 +191,18 @@ fn all_errors_are_reported_together() {
 
 #[test]
 fn values_kubernetes_rejects_name_their_annotation() {
-    let told = |annotations: Value, spec: &Value| {
+    let warned = |annotations: Value, spec: &Value| {
         warnings(&injected(&json!({}), &pod(&annotations, spec))).join("\n")
     };
     let mount = || json!({"sidecar.istio.io/userVolumeMount": r#"{"v":{"mountPath":"/v"}}"#});
-    let missing = told(mount(), &json!({}));
+    let missing = warned(mount(), &json!({}));
     assert!(missing.contains("userVolumeMount of the pod names volume \"v\""), "{missing}");
-    let brought = told(mount(), &json!({"volumes": [{"name": "v"}]}));
+    let brought = warned(mount(), &json!({"volumes": [{"name": "v"}]}));
     assert!(!brought.contains("userVolumeMount"), "{brought}");
     let request = json!({
         "sidecar.istio.io/proxyCPU": "3", "sidecar.istio.io/proxyCPULimit": "2000m",
     });
-    let request = told(request, &json!({}));
+    let request = warned(request, &json!({}));
     assert!(request.contains("proxyCPU of the pod is \"3\", above the limit"), "{request}");
 }
 
@@ -210,7 +210,7 @@ fn values_kubernetes_rejects_name_their_annotation() {
 fn annotation_json_errors_name_the_path() {
     let (volume, mount) = ("sidecar.istio.io/userVolume", "sidecar.istio.io/userVolumeMount");
     let overrides = "proxy.istio.io/overrides";
-    for (key, value, told) in [
+    for (key, value, problem) in [
         (volume, r#"{"v":{"emptyDir":5}}"#, "v.emptyDir is a number, not a mapping"),
         (
             volume,
@@ -242,7 +242,7 @@ fn annotation_json_errors_name_the_path() {
         assert_eq!(error.word(), "bad_annotation");
         let error = error.to_string();
         assert!(error.starts_with(&format!("annotation {key}: ")), "{error}");
-        assert!(error.ends_with(told), "{error}");
+        assert!(error.ends_with(problem), "{error}");
     }
 }
 
@@ -284,8 +284,8 @@ fn network_invalid_as_a_label_is_only_set_on_the_proxy() {
     let injection =
         injected(&json!({"global": {"network": "vpc/1"}}), &pod(&json!({}), &json!({})));
     assert_eq!(injection.pod["metadata"]["labels"]["topology.istio.io/network"], Value::Null);
-    let told = warnings(&injection);
-    assert!(told[0].starts_with("network \"vpc/1\" is not a valid label value"), "{told:?}");
+    let shown = warnings(&injection);
+    assert!(shown[0].starts_with("network \"vpc/1\" is not a valid label value"), "{shown:?}");
 }
 
 #[test]
@@ -354,18 +354,18 @@ fn proxy_metadata_converted_by_yaml_gets_a_warning() {
         let config = format!("proxyMetadata: {{A: {written}}}");
         let injection =
             injected(&json!({}), &pod(&json!({"proxy.istio.io/config": config}), &json!({})));
-        let told: Vec<_> = injection
+        let shown: Vec<_> = injection
             .warnings
             .iter()
             .filter(|warning| warning.word() == "no_text_in_proxy_metadata")
             .map(ToString::to_string)
             .collect();
-        assert_eq!(told.len(), usize::from(text.is_some()), "{written}: {told:?}");
+        assert_eq!(shown.len(), usize::from(text.is_some()), "{written}: {shown:?}");
         if let Some(text) = text {
             let env = container(&injection.pod, "istio-proxy")["env"].as_array().unwrap();
             assert!(env.contains(&json!({"name": "A", "value": text})), "{env:?}");
-            assert!(told[0].contains("proxyMetadata.A is "), "{told:?}");
-            assert!(told[0].contains(&format!("the text {text:?} is used")), "{told:?}");
+            assert!(shown[0].contains("proxyMetadata.A is "), "{shown:?}");
+            assert!(shown[0].contains(&format!("the text {text:?} is used")), "{shown:?}");
         }
     }
 }
@@ -390,9 +390,9 @@ fn undefined_template_names_who_requested_it() {
         let document = Some(Document { source: "the ConfigMap", text: config });
         let documents = Documents { inject_config: document, ..Documents::default() };
         let settings = Settings::parse(&documents, Process::default()).unwrap();
-        let told =
+        let shown =
             settings.notices.iter().filter(|notice| notice.problem.contains("is not a template"));
-        assert_eq!(told.count(), 1, "{config}: {:?}", settings.notices);
+        assert_eq!(shown.count(), 1, "{config}: {:?}", settings.notices);
         let error = inject(&settings, target(&pod(&annotations, &json!({})))).unwrap_err();
         assert_eq!(error.word(), "unknown_template");
         let of_pod = requested_by.starts_with("annotation");
@@ -405,10 +405,10 @@ fn undefined_template_names_who_requested_it() {
 fn misspelt_labels_and_annotations_get_a_warning() {
     let mut pod = pod(&json!({"sidecar.istio.io/proxyCpu": "1"}), &json!({}));
     pod["metadata"]["labels"]["sidecar.istio.io/injct"] = "true".into();
-    let told = warnings(&injected(&json!({}), &pod));
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0].ends_with("hint: did you mean sidecar.istio.io/inject?"), "{told:?}");
-    assert!(told[1].ends_with("hint: did you mean sidecar.istio.io/proxyCPU?"), "{told:?}");
+    let shown = warnings(&injected(&json!({}), &pod));
+    assert_eq!(shown.len(), 2, "{shown:?}");
+    assert!(shown[0].ends_with("hint: did you mean sidecar.istio.io/inject?"), "{shown:?}");
+    assert!(shown[1].ends_with("hint: did you mean sidecar.istio.io/proxyCPU?"), "{shown:?}");
 }
 
 #[test]

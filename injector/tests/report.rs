@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 #[test]
 fn reasons_begin_with_istios_words() {
     let fixture = Fixture::new(&[("default", ""), ("canary", "")]);
-    let mut told = String::new();
+    let mut report = String::new();
     for (namespace, labels, pod) in [
         ("enabled", json!({"istio-injection": "enabled"}), pod(&json!({}))),
         ("disabled", json!({"istio-injection": "disabled"}), pod(&json!({}))),
@@ -38,13 +38,13 @@ fn reasons_begin_with_istios_words() {
         ("enabled", json!({"istio-injection": "enabled"}), mirror()),
         ("enabled", json!({"istio-injection": "enabled"}), with_a_wrong_annotation()),
     ] {
-        writeln!(told, "namespace {labels}, pod {}", pod["metadata"]["labels"]).unwrap();
+        writeln!(report, "namespace {labels}, pod {}", pod["metadata"]["labels"]).unwrap();
         for one in explain(&fixture.injectors(), &Fixture::labelled(namespace, &labels), &pod) {
             let mark = if one.injected { "✔" } else { "✘" };
-            writeln!(told, "  {} {} {mark} {}", one.webhook, one.revision, one.reason).unwrap();
+            writeln!(report, "  {} {} {mark} {}", one.webhook, one.revision, one.reason).unwrap();
         }
     }
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(report);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn deactivated_tag_is_reported() {
         hook["namespaceSelector"] = never.clone();
         hook["objectSelector"] = never.clone();
     }
-    let fixture = Fixture::of(&[configuration], BTreeMap::new());
+    let fixture = Fixture::from_manifests(&[configuration], BTreeMap::new());
     let said =
         explain(&fixture.injectors(), &json!({"istio-injection": "enabled"}), &pod(&json!({})));
     assert_eq!(
@@ -88,7 +88,7 @@ fn one_webhook_injects_beside_istiod() {
         ours["matchConditions"] = json!([condition]);
     }
     let fixture = Fixture::new(&[("default", "")]);
-    let both = Fixture::of(&[istiods, ours.clone()], fixture.known.clone());
+    let both = Fixture::from_manifests(&[istiods, ours.clone()], fixture.known.clone());
     let labels = Fixture::labelled("shop", &json!({"istio-injection": "enabled"}));
     let running = injected(&fixture.known["default"].settings, &pod(&json!({})));
     for pod in [pod(&json!({})), running.clone()] {
@@ -102,7 +102,7 @@ fn one_webhook_injects_beside_istiod() {
     }
     assert_eq!(SidecarState::new(&both.injectors(), &labels, &running), SidecarState::Current);
     // Without istiod's webhook configuration, ours injects.
-    let alone = Fixture::of(&[ours], fixture.known);
+    let alone = Fixture::from_manifests(&[ours], fixture.known);
     assert!(explain(&alone.injectors(), &labels, &running)[0].injected);
 }
 
@@ -124,7 +124,7 @@ fn pod_revision_label_decides_if_the_settings_say_so() {
     let hooks = open["webhooks"].as_array_mut().unwrap();
     hooks.retain(|hook| hook["name"].as_str().unwrap().starts_with("rev.object."));
     hooks[0]["namespaceSelector"] = json!({});
-    let strict = Fixture::of(&[manifest("default"), open], strict.known);
+    let strict = Fixture::from_manifests(&[manifest("default"), open], strict.known);
     let said = explain(&strict.injectors(), &labels, &canary);
     let injecting: Vec<_> = said.iter().filter(|one| one.injected).collect();
     assert_eq!(injecting.iter().map(|one| &*one.revision).collect::<Vec<_>>(), ["canary"]);
@@ -283,10 +283,10 @@ impl Fixture {
         });
         let configurations =
             revisions.iter().map(|(revision, _)| manifest(revision)).collect::<Vec<_>>();
-        Self::of(&configurations, known.collect())
+        Self::from_manifests(&configurations, known.collect())
     }
 
-    fn of(configurations: &[Value], known: BTreeMap<String, Injector>) -> Self {
+    fn from_manifests(configurations: &[Value], known: BTreeMap<String, Injector>) -> Self {
         let configurations = configurations.iter();
         let read = |one| HookConfiguration::read(one).unwrap().unwrap();
         let mut configurations: Vec<_> = configurations.map(read).collect();

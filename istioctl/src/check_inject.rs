@@ -21,8 +21,8 @@ use crate::{Failure, Streams, cluster, output};
 /// Show which webhooks inject a pod, and why the others do not
 ///
 /// The command evaluates the selectors of each webhook configuration, then the injector's decision
-/// with the configuration of its revision. For an existing pod it shows the decision on a new pod in
-/// its place.
+/// with the configuration of its revision. For an existing pod it shows the decision on a new pod
+/// in its place.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, group(ArgGroup::new("pod").required(true)))]
 pub(super) struct CheckInject {

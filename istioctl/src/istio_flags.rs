@@ -63,7 +63,8 @@ impl ControlPlaneFlags {
             return Ok(());
         };
         Err(format!(
-            "error: --{flag} {value:?}: this istioctl contacts no control plane\n  hint: name the cluster with --kubeconfig or --context to use its configuration"
+            "error: --{flag} {value:?}: this istioctl contacts no control plane\n  hint: name the \
+             cluster with --kubeconfig or --context to use its configuration"
         ))
     }
 }

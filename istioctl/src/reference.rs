@@ -21,8 +21,8 @@ fn reference() -> String {
         .text("Every command accepts these flags without effect, because it logs nothing:")
         .table(["flag", "default"], rows(&log))
         .text(
-            "Every command accepts these flags with their defaults only, because it asks no control plane. `kube-inject` \
-             also accepts `--webhookConfig` without effect.",
+            "Every command accepts these flags with their defaults only, because it asks no \
+             control plane. `kube-inject` also accepts `--webhookConfig` without effect.",
         )
         .table(["flag", "default"], rows(&control_plane))
         .into_text()

@@ -59,7 +59,8 @@ impl Version {
             }
             None if self.short => Ok(format!("client version: {VERSION}\n")),
             None => Ok(format!(
-                "client version: {VERSION}\nbuilt-in images: istio-init {init}, istio-proxy {proxy}\n"
+                "client version: {VERSION}\nbuilt-in images: istio-init {init}, istio-proxy \
+                 {proxy}\n"
             )),
         }
     }

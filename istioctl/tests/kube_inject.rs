@@ -104,14 +104,14 @@ spec:
     env: []
 ";
     let ran = run(&["kube-inject", "-f", "-"], text);
-    let told =
+    let shown =
         "warning: Pod \"web\": the comments of line 10, 13 are lost, because their container moves";
-    assert!(ran.messages.starts_with(told), "{}", ran.messages);
+    assert!(ran.messages.starts_with(shown), "{}", ran.messages);
     for (comment, kept) in [("# stays", true), ("# Stays too.", true), ("# moves", false)] {
         assert_eq!(ran.output.contains(comment), kept, "{comment}: {}", ran.output);
     }
     let classic = run(&["kube-inject", "-f", "-", "--enable-native-sidecars", "false"], text);
-    assert!(classic.told().is_empty() && classic.output.contains("# moves too"));
+    assert!(classic.warnings().is_empty() && classic.output.contains("# moves too"));
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn istio_flags_without_effect_are_accepted() {
         "-",
     ];
     let ran = run(&args, "kind: Service\n");
-    assert_eq!((ran.code, ran.output.as_str(), ran.told()), (0, "kind: Service\n", ""));
+    assert_eq!((ran.code, ran.output.as_str(), ran.warnings()), (0, "kind: Service\n", ""));
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn old_api_groups_and_openshift_kinds_are_injected() {
             "apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: web}}\nspec: {spec}\n"
         );
         let ran = run(&["kube-inject", "-f", "-"], &text);
-        assert_eq!((ran.code, ran.told()), (0, ""), "{api_version} {kind}");
+        assert_eq!((ran.code, ran.warnings()), (0, ""), "{api_version} {kind}");
         assert!(ran.output.contains("istio-proxy"), "{api_version} {kind}: {}", ran.output);
     }
 }
@@ -338,16 +338,16 @@ fn uninjected_objects_are_counted_with_warnings() {
     let file = directory.path().join("shop.yaml");
     fs::write(&file, SHOP).unwrap();
     let output = directory.path().join("out.yaml");
-    let told = [
+    let shown = [
         &["kube-inject", "-f", path(&file)][..],
         &["kube-inject", "-f", path(&file), "--strict", "-o", path(&output)],
     ]
     .map(|args| session(args, ""))
     .concat();
     assert!(!output.exists());
-    insta::assert_snapshot!("not_injected", told.replace(path(directory.path()), "FOLDER"));
+    insta::assert_snapshot!("not_injected", shown.replace(path(directory.path()), "FOLDER"));
     let strict = run(&["kube-inject", "-f", "-", "--strict"], POD);
-    assert_eq!((strict.code, strict.told()), (0, ""));
+    assert_eq!((strict.code, strict.warnings()), (0, ""));
 }
 
 #[test]
@@ -361,7 +361,7 @@ fn every_error_is_named_with_its_line() {
     let list = format!("apiVersion: v1\nitems:\n{}{}kind: List\n", item(POD), item(&unknown));
     let form = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  labels:\n    a: b\n    \
                 port: 80\nspec: {}\n";
-    let told = [
+    let shown = [
         format!("{POD}---\n# one\n\n{pod}"),
         list,
         form.to_owned(),
@@ -369,12 +369,12 @@ fn every_error_is_named_with_its_line() {
     ]
     .map(|text| session(&["kube-inject", "-f", "-"], &text))
     .concat();
-    insta::assert_snapshot!("lines_of_faults", told);
+    insta::assert_snapshot!("lines_of_faults", shown);
 }
 
 #[test]
 fn suggestions_name_no_hidden_flags() {
-    let told = [
+    let shown = [
         &["kube-inject", "-f", "-", "--log-as-json"][..],
         &["kube-inject", "-f", "-", "--xds-adress", "x"],
         &["kube-inject", "-f", "-", "--webhookConfg", "x"],
@@ -382,7 +382,7 @@ fn suggestions_name_no_hidden_flags() {
     ]
     .map(|args| session(args, ""))
     .concat();
-    insta::assert_snapshot!("tips", told);
+    insta::assert_snapshot!("tips", shown);
 }
 
 #[test]
@@ -398,7 +398,7 @@ fn output_may_overwrite_the_input() {
     let file = directory.path().join("pod.yaml");
     fs::write(&file, POD).unwrap();
     let ran = run(&["kube-inject", "-f", path(&file), "--output", path(&file)], "");
-    assert_eq!((ran.code, ran.output.as_str(), ran.told()), (0, "", ""));
+    assert_eq!((ran.code, ran.output.as_str(), ran.warnings()), (0, "", ""));
     assert_eq!(read(&file), run(&["kube-inject", "-f", "-", "-o", "-"], POD).output);
 }
 
@@ -452,7 +452,7 @@ fn closed_pipe_is_no_error() {
 
 #[test]
 fn version_names_client_and_images() {
-    let told: String = [
+    let shown: String = [
         &["version"][..],
         &["version", "--short", "--remote=false"],
         &["version", "--short=false"],
@@ -463,7 +463,7 @@ fn version_names_client_and_images() {
     ]
     .map(|args| session(args, ""))
     .concat();
-    insta::assert_snapshot!("version", told);
+    insta::assert_snapshot!("version", shown);
     let help = run(&["kube-inject", "--help"], "");
     assert_eq!((help.code, help.messages.as_str()), (0, ""));
     assert!(help.output.contains("--valuesFile"));
@@ -477,14 +477,14 @@ struct Ran {
 
 impl Ran {
     /// Returns the messages before the summary.
-    fn told(&self) -> &str {
+    fn warnings(&self) -> &str {
         let messages = self.messages.strip_suffix('\n').unwrap_or_default();
-        let (told, summary) = match messages.rfind('\n') {
+        let (shown, summary) = match messages.rfind('\n') {
             Some(at) => messages.split_at(at + 1),
             None => ("", messages),
         };
         assert!(summary.ends_with(" skipped because of their kind") || summary.ends_with(')'));
-        told
+        shown
     }
 }
 
@@ -527,7 +527,7 @@ fn injected(file: &Path) -> String {
     let ran = run(&["kube-inject", "-f", path(file)], "");
     assert_eq!(ran.code, 0, "{}", file.display());
     // The messages are about documents that are not Kubernetes objects.
-    assert!(ran.told().lines().all(|line| line.contains("(no_kind)")), "{}", ran.messages);
+    assert!(ran.warnings().lines().all(|line| line.contains("(no_kind)")), "{}", ran.messages);
     ran.output
 }
 

@@ -128,7 +128,7 @@ fn unknown_keys_get_one_warning_and_have_no_effect() {
     let expected = expected.map(|(flag, key, near)| {
         format!("warning: {flag} {}: {key}: unknown key{near}\n", files.path(flag))
     });
-    assert_eq!((ran.told(), ran.code), (expected.concat().as_str(), 0));
+    assert_eq!((ran.warnings(), ran.code), (expected.concat().as_str(), 0));
 }
 
 #[test]
@@ -147,15 +147,15 @@ templates:
     let whole = Files::new(&[("--injectConfigFile", &format!("{templates}{rest}"))]);
     let alone = Files::new(&[("--injectConfigFile", templates)]);
     let (ran, expected) = (whole.run(TWO_PODS), alone.run(TWO_PODS));
-    assert_eq!((expected.code, expected.told()), (0, ""));
+    assert_eq!((expected.code, expected.warnings()), (0, ""));
     assert_eq!(ran.output, expected.output);
     let keys =
         ["policy", "defaultTemplates", "aliases", "neverInjectSelector", "injectedAnnotations"];
     let path = whole.path("--injectConfigFile");
-    let told = keys.map(|key| {
+    let shown = keys.map(|key| {
         format!("warning: --injectConfigFile {path}: {key}: is used only by the webhook\n")
     });
-    assert_eq!(ran.told(), told.concat());
+    assert_eq!(ran.warnings(), shown.concat());
 
     let named = TWO_PODS
         .replace("{app: one}", "{app: one}\n  annotations: {inject.istio.io/templates: both}");
@@ -187,7 +187,7 @@ fn templates_see_an_empty_default_revision() {
     for (revision, seen) in [("default", ""), ("canary", "canary")] {
         files.flags = [&given[..], &["--revision".to_owned(), revision.to_owned()]].concat();
         let ran = files.run(ONE_POD);
-        assert_eq!((ran.code, ran.told()), (0, ""));
+        assert_eq!((ran.code, ran.warnings()), (0, ""));
         let pod = documents::yaml::parse(&ran.output).unwrap();
         assert_eq!(pod["metadata"]["labels"]["seen"], seen);
         let status = pod["metadata"]["annotations"]["sidecar.istio.io/status"].as_str().unwrap();
@@ -212,7 +212,7 @@ struct Ran {
 
 impl Ran {
     /// Returns the messages before the summary.
-    fn told(&self) -> &str {
+    fn warnings(&self) -> &str {
         let end = self.messages.trim_end().rfind('\n').map_or(0, |at| at + 1);
         &self.messages[..end]
     }
@@ -256,7 +256,7 @@ impl Files {
     /// Returns the `PROXY_CONFIG` of a pod's proxy.
     fn proxy_config(&self, pod: &str) -> String {
         let ran = self.run(pod);
-        assert_eq!((ran.code, ran.told()), (0, ""));
+        assert_eq!((ran.code, ran.warnings()), (0, ""));
         let pod = documents::yaml::parse(&ran.output).unwrap();
         let proxy = &pod["spec"]["initContainers"][1];
         let env = proxy["env"].as_array().unwrap_or_else(|| panic!("{}", ran.output));

@@ -92,7 +92,7 @@ pub enum KubeconfigError {
         source: Box<kube::config::KubeconfigError>,
     },
     /// The kubeconfig has no current context, and no context was requested.
-    #[error("{origin}: it has no current-context\nhint: set it; its contexts are: {known}")]
+    #[error("{origin}: it has no current-context\nhint: set it to one of the contexts: {known}")]
     NoCurrentContext {
         /// Name of the kubeconfig in messages.
         origin: String,
@@ -100,7 +100,9 @@ pub enum KubeconfigError {
         known: String,
     },
     /// The requested context is missing.
-    #[error("--context `{name}`: no such context in {origin}\nhint: its contexts are: {known}")]
+    #[error(
+        "--context `{name}`: no such context in {origin}\nhint: use one of its contexts: {known}"
+    )]
     Context {
         /// Name of the kubeconfig in messages.
         origin: String,
@@ -111,7 +113,8 @@ pub enum KubeconfigError {
     },
     /// The current context is missing.
     #[error(
-        "{origin}: it has no context `{name}`, which is its current-context\nhint: these are: {known}"
+        "{origin}: it has no context `{name}`, which is its current-context\nhint: use one of its contexts: \
+         {known}"
     )]
     CurrentContext {
         /// Name of the kubeconfig in messages.
@@ -124,7 +127,7 @@ pub enum KubeconfigError {
     /// The context refers to a missing cluster or user.
     #[error(
         "{origin}: the context `{context}` names the {what} `{name}`, which is missing\n\
-         hint: its {what}s are: {known}"
+         hint: use one of its {what}s: {known}"
     )]
     Reference {
         /// Name of the kubeconfig in messages.
@@ -177,35 +180,35 @@ mod tests {
                 "",
                 None,
                 Err(format!(
-                    "f: it has no current-context\nhint: set it; its contexts are: {contexts}"
+                    "f: it has no current-context\nhint: set it to one of the contexts: {contexts}"
                 )),
             ),
             (
                 "good",
                 Some("nope"),
                 Err(format!(
-                    "--context `nope`: no such context in f\nhint: its contexts are: {contexts}"
+                    "--context `nope`: no such context in f\nhint: use one of its contexts: {contexts}"
                 )),
             ),
             (
                 "gone",
                 None,
                 Err(format!(
-                    "f: it has no context `gone`, which is its current-context\nhint: these are: {contexts}"
+                    "f: it has no context `gone`, which is its current-context\nhint: use one of its contexts: {contexts}"
                 )),
             ),
             (
                 "no-cluster",
                 None,
                 Err("f: the context `no-cluster` names the cluster `d`, which is missing\n\
-                     hint: its clusters are: `c`"
+                     hint: use one of its clusters: `c`"
                     .to_owned()),
             ),
             (
                 "good",
                 Some("no-user"),
                 Err("f: the context `no-user` names the user `v`, which is missing\n\
-                     hint: its users are: `u`"
+                     hint: use one of its users: `u`"
                     .to_owned()),
             ),
         ] {

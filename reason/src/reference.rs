@@ -6,10 +6,11 @@ use crate::words::{Hint, SECTIONS, Word};
 
 fn reference() -> String {
     let mut page = Page::new("Reasons").text(
-        "A Reason explains a decision or a warning. Its word is the same in the admission warning, the log line, \
-         the label `reason` of the metric `sidecar_injection_total`, and the output of `istioctl`. Words are never \
-         renamed. A reason is printed as `message (word); hint: …`; the message names the object and the value. A hint \
-         in quotation marks is always the same; otherwise the column has what it names.",
+        "A Reason explains a decision or a warning. Its word is the same in the admission warning, \
+         the log line, the label `reason` of the metric `sidecar_injection_total`, and the output \
+         of `istioctl`. Words are never renamed. A reason is printed as `message (word); hint: …`; \
+         the message names the object and the value. A hint in quotation marks is always the same; \
+         otherwise the column has what it names.",
     );
     for section in SECTIONS {
         let rows = section.words.iter().map(|word| row(word)).collect();

@@ -63,8 +63,7 @@ use Hint::{Fixed, None, Varies};
 /// Hint of a report about a pod that would be denied.
 const DRY_RUN: Hint = Varies("in reports: `create it with --dry-run=server to see the error`");
 /// Hint about a webhook configuration whose rules select more than new pods.
-const RULES: Hint =
-    Fixed("the rules of the MutatingWebhookConfiguration should match only CREATE of pods");
+const RULES: Hint = Fixed("limit the rules of the MutatingWebhookConfiguration to CREATE of pods");
 
 #[rustfmt::skip]
 words! {
@@ -82,7 +81,7 @@ words! {
         UNKNOWN_POLICY = "unknown_policy", "`policy` of the configuration has an unknown value",
             Fixed("set policy to enabled or disabled");
         OTHER_REVISION = "other_revision", "The label `istio.io/rev` of the pod names another revision, and `podRevision` is `own`",
-            Fixed("the revision that the pod asks for injects it if its webhook selects the pod");
+            Fixed("check that the webhook of that revision selects the pod");
         NOT_A_POD = "not_a_pod", "The review is about another resource than a pod", RULES;
         NOT_A_CREATE = "not_a_create", "The review is about another operation than `CREATE`", RULES;
     }
@@ -130,10 +129,10 @@ words! {
         POD_RESOURCES = "pod_resources", "Resources of the containers exceed those of the pod (`spec.resources`)",
             Fixed("set the proxy's resources by annotation, or set outrigger.podResources to omit in the values");
         DNS_POLICY = "dns_policy", "With `dnsPolicy` of the pod, the proxy may not find the control plane",
-            Fixed("the proxy looks up names of Services");
+            Fixed("use dnsPolicy ClusterFirst: the proxy looks up names of Services");
         MISSING_VOLUME = "missing_volume", "The proxy mounts a volume that does not exist", Fixed("add it to one of them");
         OWN_VOLUME = "own_volume", "A volume of the pod has the name of an injected one",
-            Fixed("the proxy gets the pod's volume; rename it unless that is intended");
+            Fixed("rename it unless the proxy should get the pod's volume");
         OWN_PORT = "own_port", "A user-supplied port has the name of an injected one, which loses its name",
             Fixed("rename it unless that is intended");
         OWN_USER = "own_user", "A user-supplied container runs as root, and the injected `runAsNonRoot` forbids it",
@@ -141,13 +140,13 @@ words! {
         OWN_RESOURCES = "own_resources", "A user-supplied request or limit contradicts the injected counterpart, which is left out", Varies("the value to write too");
         KEPT_PROXY = "kept_proxy", "The pod's `istio-proxy` held the application before and keeps its fields",
             Fixed("remove istio-proxy and annotation sidecar.istio.io/status from the pod to get a new proxy");
-        PROBE_OF_THE_AGENT = "probe_of_the_agent", "A probe of the application asks a port of the agent, which does not answer it",
+        PROBE_OF_THE_AGENT = "probe_of_the_agent", "A probe of the application calls a port of the agent, which does not answer it",
             Fixed("annotate the pod sidecar.istio.io/rewriteAppHTTPProbers=false to keep it");
         PROBE_PORT_UNKNOWN = "probe_port_unknown", "A probe names a port that its container does not have", None;
         NETWORK_LABEL = "network_label", "The name of the network cannot be the value of a label",
-            Fixed("the proxy still gets it; label topology.istio.io/network is omitted");
+            Fixed("use a name that is a valid label value; the proxy gets this one, but the pod gets no label topology.istio.io/network");
         NAMESPACE_UNKNOWN = "namespace_unknown", "The users that the platform allows are not known, so the proxy runs as 1337",
-            Fixed("the injector may need the right to get, list and watch namespaces");
+            Fixed("check that the injector may get, list and watch namespaces");
         COMMENTS_LOST = "comments_lost", "With `kube-inject`, comments in a container that moves to another list are left out",
             Fixed("write the container under spec.initContainers, or the comments above it");
     }

@@ -11,7 +11,8 @@ use std::fs;
 use std::path::Path;
 
 /// Compares a page below `docs/` with its generated text, and panics if they differ. With the
-/// environment variable `OUTRIGGER_REFERENCE=write`, as in `make reference`, writes the page instead.
+/// environment variable `OUTRIGGER_REFERENCE=write`, as in `make reference`, writes the page
+/// instead.
 ///
 /// # Panics
 ///

@@ -46,7 +46,7 @@ pub(crate) async fn answer(request: Request<Incoming>, question: &Question) -> A
         return health(&asked.unwrap_or_default(), &question.failures);
     }
     if question.failures.has(path.trim_start_matches('/')) {
-        return page(StatusCode::SERVICE_UNAVAILABLE, "as it was told\n".to_owned());
+        return page(StatusCode::SERVICE_UNAVAILABLE, "as requested\n".to_owned());
     }
     match &*path {
         "/peer" => page(StatusCode::OK, format!("{}\n", question.peer)),

@@ -78,14 +78,15 @@ impl ApiServers {
         let kubectl_program = programs.asset("kubectl")?;
         for ApiServer { server, process } in &mut servers {
             let admin = Identity::Admin.kubeconfig(&folder, server)?;
-            let kubectl = Kubectl::of(kubectl_program.clone(), admin);
+            let kubectl = Kubectl::from_program(kubectl_program.clone(), admin);
             process.wait_until("the API server is ready", PATIENCE, || {
                 kubectl.must(["get", "--raw", "/readyz"])?;
                 kubectl.must(["get", "namespace", "default"])
             })?;
         }
         let first = &servers.first().context("no API server was asked for")?.server;
-        let kubectl = Kubectl::of(kubectl_program, Identity::Admin.kubeconfig(&folder, first)?);
+        let kubectl =
+            Kubectl::from_program(kubectl_program, Identity::Admin.kubeconfig(&folder, first)?);
         Ok(Self { servers, kubectl, etcd, folder })
     }
 
@@ -117,7 +118,7 @@ impl ApiServers {
 
     /// Returns a client with `token` that connects to the API server through another port.
     pub async fn client_by(&self, port: u16, index: usize, token: &str) -> Result<Client> {
-        let server = self.servers[index].server.by(port);
+        let server = self.servers[index].server.with_port(port);
         let kubeconfig: Kubeconfig = serde_json::from_value(server.kubeconfig("client", token))?;
         let options = KubeConfigOptions::default();
         let config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;

@@ -68,7 +68,8 @@ impl Cluster {
         self.node.control_plane.server().address
     }
 
-    /// Returns the CA of the mesh. Its root is in the ConfigMap `istio-ca-root-cert` of each namespace.
+    /// Returns the CA of the mesh. Its root is in the ConfigMap `istio-ca-root-cert` of each
+    /// namespace.
     pub fn mesh_authority(&self) -> Arc<MeshAuthority> {
         Arc::clone(&self.mesh_authority)
     }

@@ -82,7 +82,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Returns the same server, reached through another port.
-    pub(crate) fn by(&self, port: u16) -> Self {
+    pub(crate) fn with_port(&self, port: u16) -> Self {
         Self { port, ..self.clone() }
     }
 

@@ -29,10 +29,10 @@ pub struct Answer {
 
 impl Kubectl {
     pub(crate) fn new(programs: &Programs, kubeconfig: PathBuf) -> Result<Self> {
-        Ok(Self::of(programs.kubernetes("kubectl")?, kubeconfig))
+        Ok(Self::from_program(programs.kubernetes("kubectl")?, kubeconfig))
     }
 
-    pub(crate) fn of(program: PathBuf, kubeconfig: PathBuf) -> Self {
+    pub(crate) fn from_program(program: PathBuf, kubeconfig: PathBuf) -> Self {
         Self { program, kubeconfig }
     }
 

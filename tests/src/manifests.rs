@@ -25,7 +25,7 @@ pub struct Composition {
 
 impl Composition {
     /// Returns the base with components that need no name.
-    pub const fn of(components: &'static [&'static str]) -> Self {
+    pub const fn new(components: &'static [&'static str]) -> Self {
         Self { components, revision: None, tags: &[] }
     }
 

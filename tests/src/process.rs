@@ -45,7 +45,7 @@ impl Process {
             .spawn()
             .with_context(|| format!("starting {name}"))?;
         let process = Self { name: name.to_owned(), child, log };
-        let record = Record::of(process.child.id())
+        let record = Record::from_pid(process.child.id())
             .with_context(|| format!("reading the start time of {name}"))?;
         folder.write(&format!("{RECORDS}/{name}"), record.to_string())?;
         Ok(process)
@@ -150,7 +150,7 @@ pub(crate) fn kill_recorded(node: &Path) -> Result<()> {
             continue;
         };
         // The same process ID with another start time is another process.
-        if Record::of(record.pid).is_ok_and(|running| running == record) {
+        if Record::from_pid(record.pid).is_ok_and(|running| running == record) {
             kill(record.pid)?;
         }
     }
@@ -176,7 +176,7 @@ struct Record {
 }
 
 impl Record {
-    fn of(pid: u32) -> Result<Self> {
+    fn from_pid(pid: u32) -> Result<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
         // The second field, the program's name in parentheses, may contain spaces.
         let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn record_round_trips_through_its_file() {
-        let record = Record::of(std::process::id()).unwrap();
+        let record = Record::from_pid(std::process::id()).unwrap();
         assert_eq!(Record::parse(&record.to_string()), Some(record));
     }
 }

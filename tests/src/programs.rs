@@ -32,7 +32,8 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Returns [`Programs::of_api_servers`], or `None` if they are absent, which leaves `tests` out.
+    /// Returns [`Programs::of_api_servers`], or `None` if they are absent, which leaves `tests`
+    /// out.
     pub fn of_api_servers_if_any(tests: &str) -> Result<Option<Self>> {
         match Self::of_api_servers() {
             Ok(programs) => Ok(Some(programs)),

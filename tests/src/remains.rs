@@ -33,7 +33,9 @@ pub(crate) fn clear(folder: &RunFolder) -> Result<()> {
 /// Returns an error if another kube-proxy has tables here, because the cleanup would delete them.
 fn refuse_foreign_tables() -> Result<()> {
     if !kube_proxy::tables()?.is_empty() {
-        bail!("this machine has a kube-proxy table already; hint: is it a node of a cluster?");
+        bail!(
+            "this machine has a kube-proxy table already; hint: do not run these tests on a node of a cluster"
+        );
     }
     Ok(())
 }

@@ -39,7 +39,7 @@ pub struct Answer {
 
 /// Result of a connection attempt.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Outcome {
+pub enum ConnectionOutcome {
     /// A listener answered.
     Answered(Answer),
     /// No answer; the kernel's error.
@@ -76,17 +76,25 @@ impl Drop for Listeners {
 }
 
 /// Tries to reach a target from the calling thread, with its namespace and its owner.
-pub fn reach(transport: Transport, source: Option<IpAddr>, target: SocketAddr) -> Outcome {
+pub fn reach(
+    transport: Transport,
+    source: Option<IpAddr>,
+    target: SocketAddr,
+) -> ConnectionOutcome {
     let tried = match transport {
         Transport::Tcp => reach_by_tcp(source, target),
         Transport::Udp => reach_by_udp(source, target),
     };
-    Outcome::of(tried)
+    ConnectionOutcome::from_result(tried)
 }
 
 /// Connects by TCP from an address that need not be this machine's, with marked packets, as the
 /// proxy connects to the application with the client's address.
-pub fn reach_in_the_name_of(client: SocketAddr, mark: u32, target: SocketAddr) -> Outcome {
+pub fn reach_in_the_name_of(
+    client: SocketAddr,
+    mark: u32,
+    target: SocketAddr,
+) -> ConnectionOutcome {
     let connect = || {
         let socket = open(target.ip(), SocketType::STREAM)?;
         allow_foreign_addresses(&socket, target.ip())?;
@@ -95,7 +103,7 @@ pub fn reach_in_the_name_of(client: SocketAddr, mark: u32, target: SocketAddr) -
         sockopt::set_socket_reuseaddr(&socket, true)?;
         exchange(socket, Some(client), target)
     };
-    Outcome::of(connect())
+    ConnectionOutcome::from_result(connect())
 }
 
 fn reach_by_tcp(source: Option<IpAddr>, target: SocketAddr) -> Result<String, Errno> {
@@ -146,8 +154,8 @@ fn reach_by_udp(source: Option<IpAddr>, target: SocketAddr) -> Result<String, Er
     }
 }
 
-impl Outcome {
-    fn of(tried: Result<String, Errno>) -> Self {
+impl ConnectionOutcome {
+    fn from_result(tried: Result<String, Errno>) -> Self {
         match tried {
             Ok(text) => Answer::parse(&text).map_or(Self::Failed(text), Self::Answered),
             Err(errno) => Self::Failed(errno.to_string()),
@@ -279,12 +287,12 @@ mod tests {
         for (transport, original) in [(Transport::Tcp, "[::1]:80"), (Transport::Udp, "udp")] {
             let target = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), 80);
             let outcome = namespace.run(|| reach(transport, None, target)).unwrap();
-            let Outcome::Answered(answer) = outcome else { panic!("{outcome:?}") };
+            let ConnectionOutcome::Answered(answer) = outcome else { panic!("{outcome:?}") };
             assert_eq!(answer.to_string(), format!("here:80 {original} ::1"));
         }
         drop(listeners);
         let target = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 80);
         let outcome = namespace.run(|| reach(Transport::Tcp, None, target)).unwrap();
-        assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
+        assert!(matches!(outcome, ConnectionOutcome::Failed(_)), "{outcome:?}");
     }
 }

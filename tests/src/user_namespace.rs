@@ -33,7 +33,8 @@ pub fn enter(tests: &str) -> Result<()> {
     }
     let program = env::current_exe().context("finding this program")?;
     let mut again = unshare();
-    // Files of the machine's root cannot be written there: `ip netns` and iptables have theirs in /run.
+    // Files of the machine's root cannot be written there: `ip netns` and iptables have theirs in
+    // /run.
     again.args(["sh", "-c", r#"mount -t tmpfs tmpfs /run && exec "$0" "$@""#]).arg(program);
     bail!("unshare: {}", again.args(env::args_os().skip(1)).exec())
 }

@@ -85,7 +85,7 @@ pub struct Probe {
 pub struct Patches {
     /// Requests sent.
     pub attempts: u64,
-    /// Requests that conflicted with another write and are decided anew.
+    /// Requests that conflicted with another write and are decided again.
     pub retries: u64,
     /// Requests that failed or got no response.
     pub failures: u64,

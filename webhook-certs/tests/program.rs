@@ -101,7 +101,7 @@ fn missing_context_is_reported_with_its_flag() {
     for (context, wrong) in [
         (
             Some("nope"),
-            "--context `nope`: no such context in ORIGIN\nhint: its contexts are: `no-cluster`",
+            "--context `nope`: no such context in ORIGIN\nhint: use one of its contexts: `no-cluster`",
         ),
         (
             Some("no-user"),

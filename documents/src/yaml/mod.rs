@@ -3,16 +3,18 @@
 //! Only this module uses the YAML library. It sets the library's options and works around two
 //! traps: numbers with a leading zero, and block scalars that begin with a TAB.
 
+mod error;
 mod lines;
 mod ordinary;
 mod outdented;
+mod output;
 mod whole;
 
+pub use self::error::YamlError;
 pub use self::lines::line_of;
+pub use self::output::to_string;
 
 use granit_parser::Event;
-use serde::Serialize;
-use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 use serde_saphyr::options::AliasLimits;
 
@@ -103,97 +105,6 @@ fn by_library(text: &str, aliases: AliasLimits) -> Result<Value, YamlError> {
         .map_err(|error| YamlError::from_library(&error))
 }
 
-/// Returns a value as a block document that ends with a line break.
-///
-/// Strings that a YAML 1.1 parser would read as another type (`yes`, `1_000`, `12:30:45`) are
-/// quoted, so that Go's parser returns the same value.
-pub fn to_string(value: &Value) -> Result<String, YamlError> {
-    let options = serde_saphyr::ser_options! {
-        folded_wrap_chars: NEVER_FOLDED,
-    };
-    serde_saphyr::to_string_with_options(&Guarded(value), options).map_err(|error| YamlError {
-        line: 0,
-        column: 0,
-        problem: error.to_string(),
-    })
-}
-
-/// An error of a text that is not one YAML document, or of a value that YAML cannot represent.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub struct YamlError {
-    /// The line, from 1; 0 if unknown.
-    pub line: usize,
-    /// The column, from 1; 0 if unknown.
-    pub column: usize,
-    /// The problem at this position.
-    pub problem: String,
-}
-
-impl YamlError {
-    fn from_library(error: &serde_saphyr::Error) -> Self {
-        let place = error.location();
-        let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        Self {
-            line: place.map_or(0, |at| number(at.line())),
-            column: place.map_or(0, |at| number(at.column())),
-            problem: problem(&error.without_snippet().to_string()).to_owned(),
-        }
-    }
-}
-
-impl std::fmt::Display for YamlError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.line {
-            0 => f.write_str(&self.problem),
-            line => write!(f, "line {line}, column {}: {}", self.column, self.problem),
-        }
-    }
-}
-
-/// A value whose strings are written so that libyaml accepts them.
-struct Guarded<'a>(&'a Value);
-
-impl Serialize for Guarded<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            Value::Array(items) => {
-                let mut seq = serializer.serialize_seq(Some(items.len()))?;
-                for item in items {
-                    seq.serialize_element(&Self(item))?;
-                }
-                seq.end()
-            }
-            Value::Object(entries) => {
-                let mut map = serializer.serialize_map(Some(entries.len()))?;
-                for (key, value) in entries {
-                    map.serialize_entry(key, &Self(value))?;
-                }
-                map.end()
-            }
-            Value::String(text) if !suits_a_block(text) => {
-                serde_saphyr::DoubleQuoted(text).serialize(serializer)
-            }
-            Value::String(text) if is_json(text) => {
-                serde_saphyr::SingleQuoted(text).serialize(serializer)
-            }
-            scalar => scalar.serialize(serializer),
-        }
-    }
-}
-
-/// True if the text can be a block scalar. libyaml rejects a block scalar whose first line of text
-/// starts with a TAB. A block scalar that ends with empty lines would absorb empty lines after it.
-fn suits_a_block(text: &str) -> bool {
-    let body = text.trim_start_matches('\n');
-    !body.starts_with('\t') && !text.ends_with("\n\n") && (text.is_empty() || !body.is_empty())
-}
-
-/// True if the text is JSON that needs no escapes in single quotes, where it is easier to read.
-fn is_json(text: &str) -> bool {
-    let printable = |c: char| c != '\'' && (c == ' ' || c.is_ascii_graphic());
-    text.starts_with(['{', '[']) && text.contains('"') && text.chars().all(printable)
-}
-
 /// Returns the library's limits, raised for a file of thousands of workloads: the text is from the
 /// user who runs the program. Expansion of aliases has a limit of its own.
 fn budget() -> Option<serde_saphyr::Budget> {
@@ -211,16 +122,6 @@ fn aliases(text: &str) -> AliasLimits {
         max_total_replayed_events: (text.len() / 16).max(10_000),
     }
 }
-
-/// Returns the library's message without the position, which [`YamlError`] has, and without advice
-/// to programmers.
-fn problem(message: &str) -> &str {
-    let message = message.rsplit_once(" at line ").map_or(message, |(problem, _)| problem);
-    message.split_once(", set DuplicateKeyPolicy").map_or(message, |(problem, _)| problem)
-}
-
-/// Line width that disables folding. Folding would only split long strings over several lines.
-const NEVER_FOLDED: usize = 1 << 30;
 
 #[cfg(test)]
 mod tests {
@@ -288,9 +189,9 @@ mod tests {
             let (first, problem) = parse_first(text).unwrap();
             assert_eq!(first, value, "{text}");
             let problem = problem.map(|error| error.problem);
-            let told = |word| problem.as_deref().is_some_and(|problem| problem.contains(word));
+            let contains = |word| problem.as_deref().is_some_and(|problem| problem.contains(word));
             assert_eq!(refused.is_some(), problem.is_some(), "{text}: {problem:?}");
-            assert!(refused.is_none_or(told), "{text}: {problem:?}");
+            assert!(refused.is_none_or(contains), "{text}: {problem:?}");
         }
         assert!(parse_first("a: [\n").is_err());
     }

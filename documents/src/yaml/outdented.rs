@@ -25,8 +25,8 @@ pub(super) fn parse(text: &str) -> (Cow<'_, str>, Result<Value, YamlError>) {
     (text, last)
 }
 
-/// Returns the text with one line, counted from 1, indented more than any block; `None` if the line
-/// ends the document.
+/// Indents a line, counted from 1, further than any block. Returns `None` if the line is a document
+/// marker (`---` or `...`).
 fn moved(text: &str, line: usize) -> Option<String> {
     let start = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     let (before, line) = text.split_at(start);

@@ -36,7 +36,7 @@ pub(crate) struct Review {
 impl Review {
     /// Returns the review of one of the pods; `None` if it needs Istio's cases, and they are
     /// absent.
-    pub(crate) fn of(pod: &str, overlay: Overlay) -> Option<Self> {
+    pub(crate) fn new(pod: &str, overlay: Overlay) -> Option<Self> {
         let settings = settings(overlay)?;
         let pod = match pod {
             "small" => pods::small(),

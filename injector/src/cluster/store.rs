@@ -116,19 +116,19 @@ mod tests {
     fn story(events: Vec<Event<ConfigMap>>) -> Vec<(StoreUpdate, String)> {
         let keep = |map: ConfigMap| map.data?.remove("key").filter(|value| !value.is_empty());
         let mut objects = Objects::default();
-        let mut told = Vec::new();
+        let mut updates = Vec::new();
         for event in events {
             let one = objects.apply(event, keep);
-            told.push((one, objects.known().values().cloned().collect()));
+            updates.push((one, objects.known().values().cloned().collect()));
         }
-        told
+        updates
     }
 
     #[test]
     fn list_is_applied_when_complete() {
         let all = |changed, known: &str| (StoreUpdate::All { changed }, known.to_owned());
         let part = |known: &str| (StoreUpdate::Part, known.to_owned());
-        let told = story(vec![
+        let updates = story(vec![
             Event::Init,
             Event::InitApply(map("one", "1")),
             Event::InitDone,
@@ -155,6 +155,6 @@ mod tests {
             all(true, ""),
             all(false, ""),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(updates, expected);
     }
 }

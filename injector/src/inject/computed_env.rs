@@ -26,15 +26,16 @@ pub(crate) fn put_env(draft: &mut Draft, name: &str, value: &str) {
     }
 }
 
-/// The proxy's variables that tell of the application.
+/// Returns the proxy's variables that describe the application.
 pub(super) fn computed_of(pod: &Value) -> Vec<Value> {
     let Some((list, index)) = find_proxy(pod) else { return Vec::new() };
     let places = COMPUTED.iter().filter_map(|name| find_env(pod, list, index, name));
     places.map(|place| pod["spec"][list][index]["env"][place].clone()).collect()
 }
 
-/// Gives the proxy variables of an earlier injection that a template took out with all the others:
-/// the application's probes ask the agent, and nothing else says what they asked before.
+/// Restores variables of the previous injection that a template removed from the proxy together
+/// with all others. The application's probes call the agent by now, and only these variables have
+/// the original probes.
 pub(super) fn put_back_computed(draft: &mut Draft, earlier: Vec<Value>) {
     for variable in earlier {
         let Some((list, index)) = find_proxy(draft.value()) else { return };

@@ -86,7 +86,8 @@ impl InjectError {
             Self::UserContainer(UserContainerError { name, .. }) => {
                 let name = excerpt::shorten(name);
                 format!(
-                    "the user-supplied fields of {name:?} cannot be merged with the injected container"
+                    "the user-supplied fields of {name:?} cannot be merged with the injected \
+                     container"
                 )
             }
             Self::Overlay(OverlayError::NotFound {

@@ -38,7 +38,8 @@ pub(crate) fn check(pod: &Value) -> Result<(), InjectError> {
         let items = pod["spec"][list].as_array().map_or(0, Vec::len);
         if items > most {
             return Err(InjectError::TooLarge(format!(
-                "spec.{list} has {items} items, and the injector accepts at most {most}; use several pods"
+                "spec.{list} has {items} items, and the injector accepts at most {most}; use \
+                 several pods"
             )));
         }
     }
@@ -57,7 +58,8 @@ pub(crate) fn check_recorded(container: &Value) -> Result<(), InjectError> {
     }
     let name = excerpt::shorten(container["name"].as_str().unwrap_or_default());
     Err(InjectError::TooLarge(format!(
-        "the fields of container {name:?} have {bytes} bytes, and annotation {} can record at most {ANNOTATION_BYTES}; remove the fields that the injector sets itself",
+        "the fields of container {name:?} have {bytes} bytes, and annotation {} can record at most \
+         {ANNOTATION_BYTES}; remove the fields that the injector sets itself",
         key::OVERRIDES
     )))
 }

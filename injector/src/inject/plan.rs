@@ -93,7 +93,7 @@ impl<'a> Plan<'a> {
         }
         check::pod::validate_names(pod, &injected, earlier.is_some())?;
         let mut warnings = check::annotations::pod_warnings(pod, annotations);
-        // An earlier injection has told it, and its own volumes look the same.
+        // A previous injection has given this warning, and the volumes that it added look the same.
         warnings.extend(own_volumes.into_iter().filter(|_| earlier.is_none()));
         let openshift = settings.process.openshift;
         let revision = settings.process.revision_name();

@@ -33,8 +33,8 @@ pub fn are_targets(text: &str) -> bool {
     parse_targets(text).is_some()
 }
 
-/// Parses `port:path` separated by commas; the path may be left out. Returns `None` if a part has no
-/// port, because Istio ignores the list then. The caller validates the ports.
+/// Parses `port:path` separated by commas; the path may be left out. Returns `None` if a part has
+/// no port, because Istio ignores the list then. The caller validates the ports.
 pub(crate) fn parse_targets(text: &str) -> Option<Vec<(String, String)>> {
     let targets = text.split(',').map(str::trim).filter(|target| !target.is_empty());
     targets

@@ -175,7 +175,7 @@ fn put_back_items<'a>(
 }
 
 /// True if two values of environment variables list the same ports. Ignores the `protocol` that the
-/// API server may have added to the ports after one of them was written.
+/// API server may have added to one of the two lists after it was written.
 fn tell_the_same_ports(text: &str, before: &str) -> bool {
     let ports = PortIdentity::parse_list(text);
     ports.is_some() && ports == PortIdentity::parse_list(before)

@@ -177,8 +177,8 @@ mod tests {
             (json!({"matchLabels": {"app": "-web"}}), "\"-web\" is not a label's value"),
         ] {
             let selector: LabelSelector = serde_json::from_value(selector).unwrap();
-            let told = selector.problem().unwrap_or_default();
-            assert!(told.ends_with(problem), "{told}");
+            let reported = selector.problem().unwrap_or_default();
+            assert!(reported.ends_with(problem), "{reported}");
             assert!(!selector.selects(&json!({"app": "other", "a b": "", "A.b/c": ""})));
         }
         let null: LabelSelector =

@@ -240,14 +240,14 @@ const WHOLE: &str = "a whole number of 32 bits";
 mod tests {
     use super::*;
 
-    fn told(pod: &str) -> String {
+    fn problem_of(pod: &str) -> String {
         let pod = documents::yaml::parse(pod).unwrap();
         misfit(&pod).map_or_else(|| "fits".to_owned(), |misfit| misfit.to_string())
     }
 
     #[test]
     fn type_mismatch_is_named_with_its_path() {
-        let told: Vec<_> = [
+        let problems: Vec<_> = [
             "spec: {containers: [{name: a, image: true}]}",
             "spec: {containers: [{name: a}, {name: b, ports: [{containerPort: '8080'}]}]}",
             "spec: {initContainers: [{env: [{name: A, value: 5}]}]}",
@@ -264,9 +264,9 @@ mod tests {
             "spec: null",
             "kind: 1",
         ]
-        .map(told)
+        .map(problem_of)
         .into();
-        insta::assert_snapshot!(told.join("\n"), @r#"
+        insta::assert_snapshot!(problems.join("\n"), @r#"
         spec.containers[0] (a).image is true or false, not a string; put it between quotes, as with `| quote`
         spec.containers[1] (b).ports[0].containerPort is a string, not a whole number of 32 bits; leave the quotes out
         spec.initContainers[0].env[0] (A).value is a number, not a string; put it between quotes, as with `| quote`
@@ -298,7 +298,7 @@ mod tests {
             "spec: {securityContext: {runAsUser: 10000000000}, containers: [{$patch: delete, name: a}]}",
             "metadata: {annotations: {a: '1', b: null}, creationTimestamp: null}",
         ] {
-            assert_eq!(told(pod), "fits", "{pod}");
+            assert_eq!(problem_of(pod), "fits", "{pod}");
         }
     }
 }

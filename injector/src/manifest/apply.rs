@@ -15,8 +15,8 @@ pub(super) type PlacedPatch<'a> = (&'a [String], &'a Patch);
 /// Applies patches.
 ///
 /// A part from an alias or a merge key is expanded where it changes, and the anchor stays as it is.
-/// Aliases of an anchored part that changes itself are expanded, so that only the patched place gets
-/// another value.
+/// Aliases of an anchored part that changes itself are expanded, so that only the patched place
+/// gets another value.
 pub(super) fn apply<'a>(root: &mut Node, patches: impl Iterator<Item = PlacedPatch<'a>>) {
     let mut lost = BTreeSet::new();
     for (place, patch) in patches {

@@ -7,7 +7,7 @@ use super::{Edit, Manifest};
 
 impl Manifest<'_> {
     /// Returns the lines with comments inside list items that an edit removes, counted from 1 in
-    /// the document. A container that moves to another list is written anew there.
+    /// the document. A container that moves to another list is written there without its comments.
     pub fn comments_lost(&self, edit: &Edit<'_>) -> Vec<usize> {
         let Some(root) = &self.root else { return Vec::new() };
         let taken_out = edit.patch.iter().filter_map(|operation| {

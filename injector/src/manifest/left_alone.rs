@@ -22,8 +22,8 @@ pub struct LeftAlone {
 pub struct Surprise {
     /// The line of the document at which the object starts, from 1.
     pub line: usize,
-    /// `NodeKind "namespace/name"` with the parts that the object has; empty if the document is not an
-    /// object.
+    /// `NodeKind "namespace/name"` with the parts that the object has; empty if the document is not
+    /// an object.
     pub title: String,
     /// The reason.
     pub reason: Reason,
@@ -108,7 +108,7 @@ fn surprise(object: View<'_>, api_version: &str, kind: &str) -> Option<Reason> {
         Some((_, versions)) => {
             reason.with_hint(format!("use apiVersion: {}", versions.join(" or ")))
         }
-        None => reason.with_hint("the webhook injects the pods created from it"),
+        None => reason.with_hint("let the webhook inject the pods created from it"),
     })
 }
 

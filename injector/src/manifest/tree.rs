@@ -45,7 +45,8 @@ pub(super) struct Node {
     pub(super) end: usize,
     /// The number of its anchor; 0 for none.
     pub(super) anchor: usize,
-    /// True if the text has it as a block collection. A comment at its end is then inside it.
+    /// True for a collection in block style. A comment at the end of such a collection belongs to
+    /// it.
     pub(super) block: bool,
     /// The content of the node.
     pub(super) kind: NodeKind,

@@ -65,9 +65,9 @@ impl<'a> Context<'a> {
         names.filter(|name| *name != PROXY)
     }
 
-    /// Requests and limits of the injected containers: the annotations' if there are any of them,
-    /// else those of the values. Null where there are none at all, so that those of an earlier
-    /// injection do not stay.
+    /// Requests and limits of the injected containers: from the annotations if one of them is set,
+    /// else from the values. Null if neither has any, so that the merge removes those of a previous
+    /// injection.
     pub(super) fn resources(&self) -> Value {
         let given = |requirement: &str, cpu: &str, memory: &str| {
             let entries =

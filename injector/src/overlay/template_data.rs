@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn unknown_fields_of_template_data_are_rejected() {
-        let told = [
+        let expressions = [
             "if .Spec.Foo }}{{ end",
             ".Spec.hostNetwork",
             "$c.Image.Foo",
@@ -351,8 +351,8 @@ mod tests {
             "$c.Ports",
             "$c.LivenessProbe.HTTPGet.Port.IntVal }}{{ $c.LivenessProbe.HTTPGet.Port",
         ];
-        let told = told.map(|expression| format!("{expression}: {}", shown(expression)));
-        insta::assert_snapshot!(told.join("\n"), @r#"
+        let errors = expressions.map(|expression| format!("{expression}: {}", shown(expression)));
+        insta::assert_snapshot!(errors.join("\n"), @r#"
         if .Spec.Foo }}{{ end: template "t", line 2, column 9: a v1.PodSpec has no field Foo
         .Spec.hostNetwork: template "t", line 2, column 6: a v1.PodSpec has no field hostNetwork; did you mean HostNetwork?
         $c.Image.Foo: template "t", line 2, column 6: the value has no fields: it is nil, a text, a number, true or false, or a list; test it with `if` or `with` first

@@ -1,13 +1,12 @@
 //! Types of annotation values, and their validation.
 
-use std::net::IpAddr;
-
 use documents::{excerpt, suggest, yaml};
 use mesh::proxy_config::ProxyConfig;
 use mesh::proxy_config_rules;
 use serde_json::Value;
 
 use super::annotation_json::{self as json, InputError};
+use super::annotation_lists::{all_or, cidr, decimal, dense, interface, list, port, port_range};
 use crate::kubernetes::quantity;
 
 /// The type of an annotation's value. An empty value is valid where Istio allows it: in lists of
@@ -86,12 +85,12 @@ impl AnnotationKind {
             Self::Templates => "a list of at most 32 templates such as sidecar,mine",
             Self::Text => "text",
             Self::VolumeMounts => {
-                "a JSON list of mounts such as [{\"name\":\"v\",\"mountPath\":\"/v\"}], or an object \
-                 of volumes and their mounts"
+                "a JSON list of mounts such as [{\"name\":\"v\",\"mountPath\":\"/v\"}], or an \
+                 object of volumes and their mounts"
             }
             Self::Volumes => {
-                "a JSON list of volumes such as [{\"name\":\"v\",\"emptyDir\":{}}], or an object of \
-                 names and volumes"
+                "a JSON list of volumes such as [{\"name\":\"v\",\"emptyDir\":{}}], or an object \
+                 of names and volumes"
             }
         }
     }
@@ -170,40 +169,8 @@ impl AnnotationKind {
     }
 }
 
-/// Returns the list without empty items and without white space around items.
-fn dense(list: &str) -> String {
-    let items = list.split(',').map(str::trim).filter(|item| !item.is_empty());
-    items.collect::<Vec<_>>().join(",")
-}
-
 fn fault(good: bool) -> Option<InputError> {
     (!good).then_some(InputError::Whole)
-}
-
-fn all_or(value: &str, otherwise: impl Fn(&str) -> Option<InputError>) -> Option<InputError> {
-    if value == "*" { None } else { otherwise(value) }
-}
-
-fn list(value: &str, good: impl Fn(&str) -> bool) -> Option<InputError> {
-    if value.is_empty() {
-        return None;
-    }
-    let wrong = value.split(',').find(|item| !good(item))?;
-    Some(if wrong == value { InputError::Whole } else { InputError::Item(wrong.to_owned()) })
-}
-
-/// True if the item is a prefix that Go's `netip.ParsePrefix` accepts: host bits may be set, but a
-/// zone or a leading zero is invalid.
-fn cidr(item: &str) -> bool {
-    let Some((address, length)) = item.split_once('/') else {
-        return false;
-    };
-    let Ok(address) = address.parse::<IpAddr>() else {
-        return false;
-    };
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    let leading_zero = length.len() > 1 && length.starts_with('0');
-    !leading_zero && decimal(length).is_some_and(|length| length <= most)
 }
 
 /// Parses a boolean in the syntax of Go's `strconv.ParseBool`.
@@ -215,37 +182,11 @@ pub fn switch(text: &str) -> Option<bool> {
     }
 }
 
-fn port(item: &str) -> bool {
-    decimal(item).is_some_and(|number| u16::try_from(number).is_ok())
-}
-
-/// True if the item is a port, or two ports in ascending order joined by `-` or `:`.
-fn port_range(item: &str) -> bool {
-    let Some((first, last)) = item.split_once([':', '-']) else {
-        return port(item);
-    };
-    let ordered = decimal(first).zip(decimal(last)).is_some_and(|(first, last)| first <= last);
-    ordered && port(last)
-}
-
 /// True if the text is a non-negative `int32`. A leading zero is invalid: in the YAML of a template
 /// it would mean an octal number.
 fn seconds(text: &str) -> bool {
     let whole = text == "0" || !text.starts_with('0');
     whole && decimal(text).is_some_and(|number| i32::try_from(number).is_ok())
-}
-
-fn decimal(text: &str) -> Option<u64> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if digits { text.parse().ok() } else { None }
-}
-
-/// True if the text is an interface name. Linux allows 15 bytes. Istio allows letters, digits, `_`,
-/// `.` and `-`, with a letter first.
-fn interface(name: &str) -> bool {
-    name.len() <= 15
-        && name.starts_with(|c: char| c.is_ascii_alphabetic())
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
 }
 
 fn proxy_config(value: &str) -> Result<(), String> {

@@ -2,11 +2,13 @@
 
 pub(crate) mod annotation_json;
 pub mod annotation_kind;
+mod annotation_lists;
 pub mod annotations;
 pub mod inject_config;
 pub(crate) mod known_keys;
 pub mod outrigger;
 pub mod proxy_configs;
+pub mod scalars;
 pub mod template_names;
 pub mod values;
 
@@ -122,8 +124,8 @@ impl Document<'_> {
         })
     }
 
-    /// The problem after its line, where the text has several: a problem begins with the path of the
-    /// value.
+    /// Puts the line of the value before the problem, which begins with the value's path. A document
+    /// of one line needs no line number.
     fn located(self, problem: String) -> String {
         let path = problem.split(": ").next().filter(|path| !path.contains(char::is_whitespace));
         let path = path.filter(|_| self.text.trim_end().contains('\n'));

@@ -84,7 +84,8 @@ impl Selector {
         };
         if labels.is_empty() {
             return Err(format!(
-                "{LABELS}: it names no label, so it selects no pod; remove spec.selector to select all pods of the namespace"
+                "{LABELS}: it names no label, so it selects no pod; remove spec.selector to select \
+                 all pods of the namespace"
             ));
         }
         let label = |(key, value): (&String, &Value)| match value {
@@ -309,7 +310,7 @@ mod tests {
             labels: None,
             annotation: Some(&annotation),
         };
-        let told = |config, zero_counts| {
+        let problems = |config, zero_counts| {
             let warnings = layers.warnings(&config, zero_counts);
             warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
@@ -317,8 +318,8 @@ mod tests {
                        (unknown_proxy_config_key); hint: did you mean concurrency?";
         let zero = "annotation proxy.istio.io/config: interceptionMode is zero, which leaves \
                     \"TPROXY\" in force (zero_in_proxy_config)";
-        assert_eq!(told(layers.for_admission(), false), [unknown, zero]);
-        assert_eq!(told(layers.for_a_file(), true), [unknown]);
+        assert_eq!(problems(layers.for_admission(), false), [unknown, zero]);
+        assert_eq!(problems(layers.for_a_file(), true), [unknown]);
     }
 
     #[test]

@@ -7,10 +7,11 @@ use documents::nulls::or_default;
 use documents::typed::typed;
 use documents::unknown_keys::unknown_keys;
 use documents::{kubernetes_object, yaml};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::outrigger::{self, Outrigger};
+use super::scalars::{Switch, Text};
 use super::{annotations, known_keys};
 
 /// The Helm values that shape pods. Names are those of Istio's chart.
@@ -243,53 +244,6 @@ pub struct SidecarInjectorWebhook {
     pub rewrite_app_http_probe: Switch,
 }
 
-/// A value that templates print as text: a string, a number or a boolean; empty for `null`.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Text(String);
-
-impl std::ops::Deref for Text {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl<'de> Deserialize<'de> for Text {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Value::deserialize(deserializer)? {
-            Value::Null => Ok(Self::default()),
-            Value::String(text) => Ok(Self(text)),
-            scalar @ (Value::Bool(_) | Value::Number(_)) => Ok(Self(scalar.to_string())),
-            other => Err(serde::de::Error::custom(format!("{other} where text is expected"))),
-        }
-    }
-}
-
-/// A boolean; false for `null`.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Switch(bool);
-
-impl Switch {
-    /// True if the value is true.
-    pub fn on(self) -> bool {
-        self.0
-    }
-}
-
-impl<'de> Deserialize<'de> for Switch {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Value::deserialize(deserializer)? {
-            Value::Null => Ok(Self(false)),
-            Value::Bool(on) => Ok(Self(on)),
-            Value::String(text) if text.is_empty() => Ok(Self(false)),
-            other => {
-                Err(serde::de::Error::custom(format!("{other} where true or false is expected")))
-            }
-        }
-    }
-}
-
 /// Merges the document over the defaults, mapping by mapping. A mapping that is passed to
 /// Kubernetes unchanged replaces the default as a whole.
 fn over(below: Value, above: Value, key: &str) -> Value {
@@ -398,9 +352,9 @@ mod tests {
     #[test]
     fn unknown_values_keys_get_a_warning_unless_templates_use_them() {
         let values = Values::parse("global: {suffix: x, proxy: {logLevl: debug}, hub: h}").unwrap();
-        let told = |path: &str, problem: &str| (path.to_owned(), problem.to_owned());
-        let misspelt = told("global.proxy.logLevl", "unknown key; did you mean logLevel?");
-        let all = [misspelt.clone(), told("global.suffix", "unknown key")];
+        let oddity = |path: &str, problem: &str| (path.to_owned(), problem.to_owned());
+        let misspelt = oddity("global.proxy.logLevl", "unknown key; did you mean logLevel?");
+        let all = [misspelt.clone(), oddity("global.suffix", "unknown key")];
         assert_eq!(values.oddities(&BTreeMap::new()), all);
         let template = "{{ .Values.global.suffix }}".to_owned();
         let templates = BTreeMap::from([("custom".to_owned(), template)]);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Text, Texts};
 
-/// Configuration files; each absent one stands for the built-in default.
+/// Configuration files; an absent one has the built-in default.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Files {
     /// File with the document `config`.

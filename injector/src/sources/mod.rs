@@ -5,7 +5,7 @@ pub mod files;
 
 use crate::settings::{Document, Documents};
 
-/// Texts of one configuration; an absent document stands for its default.
+/// Texts of one configuration; an absent document has its default.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Texts {
     /// Text of the document `config`.

@@ -63,7 +63,7 @@ impl TemplateError {
             }
             None => (None, error.to_string()),
         };
-        Self { name: name.to_owned(), place, problem: told(&escape::plain(&problem)) }
+        Self { name: name.to_owned(), place, problem: reworded(&escape::plain(&problem)) }
     }
 
     /// Returns an error about the rendered output, without a position in the template.
@@ -85,14 +85,15 @@ impl fmt::Display for TemplateError {
 impl std::error::Error for TemplateError {}
 
 /// Rewrites the engine's message without the values in it, which come from a pod.
-fn told(problem: &str) -> String {
+fn reworded(problem: &str) -> String {
     if let Some((field, value)) =
         problem.strip_prefix("no field `").and_then(|rest| rest.split_once("` in "))
     {
         return of_field(field, type_tag::printed_in(value));
     }
     if problem == "only maps and objects have fields" {
-        return "the value has no fields: it is nil, a text, a number, true or false, or a list; test it with `if` or `with` first"
+        return "the value has no fields: it is nil, a text, a number, true or false, or a list; \
+                test it with `if` or `with` first"
             .to_owned();
     }
     if let Some(value) = problem.strip_prefix("range can't iterate over ") {

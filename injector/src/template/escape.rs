@@ -63,9 +63,9 @@ pub(crate) fn escaped_only(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns a key from the pod's text with stand-ins. Templates paste keys without quotes, and no
-/// key is meant as a number. So a key that YAML would not parse as a string gets a stand-in for
-/// nothing at its end, where it affects the sort order least. A key that a template names after a
-/// dot stays unchanged, or the template would not find it.
+/// key is meant as a number. So a key that YAML would not parse as a string gets a placeholder at
+/// its end, which [`plain`] removes later. At the end it affects the sort order least. A key that a
+/// template names after a dot stays unchanged, or the template would not find it.
 pub(crate) fn guarded_key(text: &str, after_dot: impl Fn(&str) -> bool) -> Cow<'_, str> {
     let guarded = guarded(text);
     if guarded.is_empty() || is_string(&guarded) || after_dot(text) {
@@ -116,8 +116,8 @@ fn has_stand_ins(text: &str) -> bool {
 }
 
 /// True if a template value contains stand-ins.
-pub(crate) fn holds(datum: &TemplateValue) -> bool {
-    match datum {
+pub(crate) fn holds(value: &TemplateValue) -> bool {
+    match value {
         TemplateValue::String(text) => matches!(plain(text), Cow::Owned(_)),
         TemplateValue::Array(items) => items.iter().any(holds),
         TemplateValue::Map(members) | TemplateValue::Object(members) => {
@@ -128,8 +128,8 @@ pub(crate) fn holds(datum: &TemplateValue) -> bool {
 }
 
 /// Applies a function to all strings of a template value, including keys.
-pub(crate) fn rewrite(datum: &TemplateValue, with: fn(&str) -> Cow<'_, str>) -> TemplateValue {
-    match datum {
+pub(crate) fn rewrite(value: &TemplateValue, with: fn(&str) -> Cow<'_, str>) -> TemplateValue {
+    match value {
         TemplateValue::String(text) => TemplateValue::String(with(text).into_owned()),
         TemplateValue::Array(items) => {
             TemplateValue::Array(items.iter().map(|item| rewrite(item, with)).collect())
@@ -213,7 +213,7 @@ const LEADING: [char; 8] = ['&', '*', '!', '|', '>', '%', '@', '`'];
 /// First character of Unicode's private plane 15; `NEXT_PLANE` is that of plane 16.
 const PLANE: u32 = 0xF_0000;
 const NEXT_PLANE: u32 = 0x10_0000;
-/// Stand-in for nothing. Together with `ESCAPE`, the last two characters of plane 15.
+/// Placeholder that stands for no text. Together with `ESCAPE`, the last two characters of plane 15.
 const NOTHING: char = '\u{FFFFD}';
 /// Empty text that the engine does not treat as empty.
 pub(crate) const EMPTY: &str = "\u{FFFFD}";

@@ -56,8 +56,8 @@ pub(crate) fn charge_for(pieces: usize, size: usize) -> Result<(), FuncError> {
 }
 
 /// Returns the cost of a value, about its size in bytes.
-pub(crate) fn weight(datum: &TemplateValue) -> usize {
-    match datum {
+pub(crate) fn weight(value: &TemplateValue) -> usize {
+    match value {
         TemplateValue::String(text) => text.len(),
         TemplateValue::Array(items) => items.iter().map(|item| ITEM + weight(item)).sum(),
         TemplateValue::Map(members) | TemplateValue::Object(members) => {
@@ -80,10 +80,10 @@ pub(crate) fn keep(list: Vec<TemplateValue>) -> Option<TemplateValue> {
 
 /// Runs the work on the list behind a handle; `None` if the value is not a handle.
 pub(crate) fn with_kept<T>(
-    datum: &TemplateValue,
+    value: &TemplateValue,
     work: impl FnOnce(&mut Vec<TemplateValue>) -> T,
 ) -> Option<T> {
-    let TemplateValue::Object(members) = datum else { return None };
+    let TemplateValue::Object(members) = value else { return None };
     let TemplateValue::Number(number) = members.get(KEPT)? else { return None };
     let number = usize::try_from(number.as_u64()?).ok()?;
     let exchange = |list| {

@@ -34,15 +34,16 @@ fn reference() -> String {
     });
     Page::new("sidecar-injector")
         .text(
-            "A flag overrides its environment variable. Durations are Go's, such as `1m30s`. See also \
-             [Installation](../install.md) and [Reports](../reports.md).",
+            "A flag overrides its environment variable. Durations are Go's, such as `1m30s`. See \
+             also [Installation](../install.md) and [Reports](../reports.md).",
         )
         .flags(&rotation_args::with_defaults(Args::command()))
         .heading(2, "Metrics")
         .text(
-            "`/metrics` of `--adminAddr` has them in the OpenMetrics format. [Reasons](reasons.md) has the values of \
-             the label `reason`. `sidecar_injector_trace_spans_lost_total` needs a build with tracing, the metrics \
-             of reports need `--report-interval`, and those of the CA a cluster.",
+            "`/metrics` of `--adminAddr` has them in the OpenMetrics format. [Reasons](reasons.md) \
+             has the values of the label `reason`. `sidecar_injector_trace_spans_lost_total` needs \
+             a build with tracing, the metrics of reports need `--report-interval`, and those of \
+             the CA a cluster.",
         )
         .table(["metric", "type", "labels", "help"], metrics)
         .heading(2, "Events")

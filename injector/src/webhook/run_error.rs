@@ -65,7 +65,8 @@ pub enum RunError {
     Traces(#[source] TracesError),
     /// The client CAs cannot be used.
     #[error(
-        "{0}\nhint: want a file that this process may read, with the CA certificates of clients in PEM"
+        "{0}\nhint: name a file that this process may read, with the CA certificates of clients in \
+         PEM"
     )]
     ClientFile(#[source] ClientFileError),
     /// The certificate of a process without a cluster cannot be created.

@@ -105,8 +105,8 @@ impl<'a> Fixture<'a> {
         self.start_in(directory, &[&["--meshConfigFile", &mesh][..], flags].concat())
     }
 
-    /// Starts the program as [`Fixture::start`], with the configuration from the `ConfigMaps` of the
-    /// test's namespace.
+    /// Starts the program as [`Fixture::start`], with the configuration from the `ConfigMaps` of
+    /// the test's namespace.
     #[allow(dead_code, reason = "the stories of reports use it")]
     pub(crate) fn start_by_config_maps(&self, flags: &[&str]) -> Program {
         let namespace = ["--namespace", &self.namespace];

@@ -104,8 +104,8 @@ impl Fixture {
         inject(&settings, target)
     }
 
-    /// Returns the chart's configuration and values, with the built-in images; `None` without Istio's
-    /// cases.
+    /// Returns the chart's configuration and values, with the built-in images; `None` without
+    /// Istio's cases.
     fn of_the_chart(&self) -> Option<(String, Value)> {
         static ABSENCE: Once = Once::new();
         let Some(cases) = std::env::var_os("ISTIO_CASES").map(PathBuf::from) else {

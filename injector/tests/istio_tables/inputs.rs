@@ -204,8 +204,8 @@ fn proxy_config_variable_has_changed_fields_only() {
         (json!({"interceptionMode": "TPROXY"}), r#"{"interceptionMode":"TPROXY"}"#),
     ] {
         let injected = Fixture::with_mesh(json!({"defaultConfig": config})).pod(&pod(&json!({})));
-        let told = variable(&injected, "PROXY_CONFIG").unwrap_or_default();
-        assert_eq!(told.trim_end(), expected);
+        let config = variable(&injected, "PROXY_CONFIG").unwrap_or_default();
+        assert_eq!(config.trim_end(), expected);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::fixture::{Fixture, pod, variable};
 #[test]
 fn prometheus_annotations_point_to_the_agent() {
     let merged = ("15020", "/stats/prometheus", "true");
-    for (annotations, expected, told) in [
+    for (annotations, expected, expected_env) in [
         (json!({}), Some(merged), None),
         (
             json!({"prometheus.io/scrape": "true"}),
@@ -69,7 +69,7 @@ fn prometheus_annotations_point_to_the_agent() {
         }
         let env = variable(&injected, "ISTIO_PROMETHEUS_ANNOTATIONS");
         let env = env.map(|text| serde_json::from_str::<Value>(text).unwrap());
-        assert_eq!(env, told, "{annotations}");
+        assert_eq!(env, expected_env, "{annotations}");
     }
 }
 

@@ -278,7 +278,7 @@ fn nulls_in_lists_of_unknown_fields_stay() {
 /// Kubernetes rejects the user's field beside the template's. Istio's pod has both.
 #[test]
 fn fields_excluded_by_user_fields_are_omitted_with_warning() {
-    let told = |fields: Value| {
+    let injected_with = |fields: Value| {
         let mut proxy = json!({"name": "istio-proxy", "image": "auto"});
         proxy.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         let given = pod_with(&json!({}), "containers", &proxy);
@@ -288,18 +288,18 @@ fn fields_excluded_by_user_fields_are_omitted_with_warning() {
         let warnings = first.warnings.iter().map(ToString::to_string).collect::<Vec<_>>();
         (container(&first.pod, "istio-proxy").clone(), warnings)
     };
-    let (proxy, warnings) = told(json!({"resources": {"requests": {"cpu": "4"}}}));
+    let (proxy, warnings) = injected_with(json!({"resources": {"requests": {"cpu": "4"}}}));
     assert_eq!(proxy["resources"]["limits"], json!({"memory": "1024Mi"}));
     assert_eq!(proxy["resources"]["requests"], json!({"cpu": "4", "memory": "128Mi"}));
     let start = "the user-supplied cpu request of container istio-proxy (\"4\") conflicts with the injected limit (\"2000m\")";
     assert!(warnings.len() == 1 && warnings[0].starts_with(start), "{warnings:?}");
 
-    let (proxy, warnings) = told(json!({"resources": {"limits": {"memory": "64Mi"}}}));
+    let (proxy, warnings) = injected_with(json!({"resources": {"limits": {"memory": "64Mi"}}}));
     assert_eq!(proxy["resources"]["requests"], json!({"cpu": "100m"}));
     assert_eq!(warnings.len(), 1, "{warnings:?}");
 
     let port = json!({"name": "http-envoy-prom", "containerPort": 9000});
-    let (proxy, warnings) = told(json!({"ports": [port]}));
+    let (proxy, warnings) = injected_with(json!({"ports": [port]}));
     let named = proxy["ports"].as_array().unwrap().iter().filter(|port| port["name"].is_string());
     assert_eq!(named.collect::<Vec<_>>(), [&port]);
     assert!(
@@ -310,19 +310,19 @@ fn fields_excluded_by_user_fields_are_omitted_with_warning() {
     for security in
         [json!({"privileged": true}), json!({"capabilities": {"add": ["CAP_SYS_ADMIN"]}})]
     {
-        let (proxy, warnings) = told(json!({"securityContext": security}));
+        let (proxy, warnings) = injected_with(json!({"securityContext": security}));
         assert!(proxy["securityContext"].get("allowPrivilegeEscalation").is_none());
         assert_eq!(warnings, [""; 0]);
     }
-    let (_, warnings) = told(json!({"securityContext": {"runAsUser": 0}}));
+    let (_, warnings) = injected_with(json!({"securityContext": {"runAsUser": 0}}));
     assert!(
         warnings[0].starts_with("container istio-proxy has the user-supplied runAsUser 0"),
         "{warnings:?}"
     );
     let root = json!({"securityContext": {"runAsUser": 0, "runAsNonRoot": false}});
-    assert_eq!(told(root).1, [""; 0]);
+    assert_eq!(injected_with(root).1, [""; 0]);
     // The template's fields without a conflict stay.
-    let (proxy, warnings) = told(json!({"resources": {"requests": {"cpu": "1"}}}));
+    let (proxy, warnings) = injected_with(json!({"resources": {"requests": {"cpu": "1"}}}));
     assert_eq!((&proxy["resources"]["limits"]["memory"], warnings), (&json!("1024Mi"), vec![]));
 }
 

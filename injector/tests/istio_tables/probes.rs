@@ -188,10 +188,10 @@ fn probe_of_the_pods_status_port_goes_to_the_agent() {
 #[test]
 fn probe_of_the_mesh_status_port_gets_a_warning() {
     let probe = |path: &str| json!([{"name": "app", "image": "a", "livenessProbe": {"httpGet": {"path": path, "port": 15020}}}]);
-    for (path, told) in [("/x", true), ("/app-health/app/livez", false)] {
+    for (path, warns) in [("/x", true), ("/app-health/app/livez", false)] {
         let injection = Fixture::default().injection(&pod_of(&json!({}), &probe(path))).unwrap();
         let words: Vec<_> = injection.warnings.iter().map(Reason::word).collect();
-        assert_eq!(words.contains(&"probe_of_the_agent"), told, "{path}: {words:?}");
+        assert_eq!(words.contains(&"probe_of_the_agent"), warns, "{path}: {words:?}");
     }
 }
 

@@ -43,18 +43,18 @@ fn holding_proxy_keeps_its_fields_until_an_upgrade() {
     for key in [NATIVE, DELAY] {
         pod["metadata"]["annotations"].as_object_mut().unwrap().remove(key);
     }
-    let told = |pod: &Value| {
+    let is_kept = |pod: &Value| {
         let warnings = fixture.injection(pod).unwrap().warnings;
         warnings.iter().any(|warning| warning.word() == "kept_proxy")
     };
-    assert!(told(&pod));
+    assert!(is_kept(&pod));
     let pod = fixture.pod(&pod);
     let delay = |pod: &Value| {
         container(pod, "istio-proxy")["readinessProbe"]["initialDelaySeconds"].clone()
     };
     assert_eq!(names(&pod, "initContainers"), ["istio-init", "istio-proxy"]);
     assert_eq!(delay(&pod), 7);
-    assert!(told(&pod), "it still stands over the template");
+    assert!(is_kept(&pod), "it still stands over the template");
     for fixture in [
         Fixture { values: json!({"global": {"tag": "9.9.9"}}), ..fixture.clone() },
         Fixture {

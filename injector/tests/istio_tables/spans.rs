@@ -86,7 +86,7 @@ fn attributes_come_from_annotations_labels_and_images() {
         let providers = json!([{"name": "o", "opentelemetry": {
             "service": "s", "port": 4317, "serviceAttributeEnrichment": "OTEL_SEMANTIC_CONVENTIONS"}}]);
         let fixture = Fixture::with_mesh(json!({"extensionProviders": providers}));
-        let injected = fixture.pod(&of(&annotations, &labels, &containers));
+        let injected = fixture.pod(&pod(&annotations, &labels, &containers));
         let found = variable(&injected, "OTEL_RESOURCE_ATTRIBUTES");
         assert_eq!(found, Some(&*expected), "{annotations} {labels} {containers}");
     }
@@ -116,7 +116,7 @@ fn user_supplied_proxy_counts_as_a_container() {
             let mut fixture = Fixture::with_mesh(json!({"extensionProviders": providers}));
             fixture.process.native_sidecars = native;
             // `pod` checks that reinjection changes nothing.
-            let injected = fixture.pod(&of(&json!({}), &json!({}), &containers));
+            let injected = fixture.pod(&pod(&json!({}), &json!({}), &containers));
             let expected = format!(
                 "service.namespace=test-ns,{version}service.instance.id=test-ns.$(POD_NAME).{name}"
             );
@@ -135,12 +135,12 @@ fn only_a_provider_that_needs_them_gets_attributes() {
         json!([{"name": "o", "opentelemetry": {"serviceAttributeEnrichment": "ISTIO_CANONICAL"}}]),
     ] {
         let fixture = Fixture::with_mesh(json!({"extensionProviders": providers}));
-        let pod = of(&json!({}), &json!({}), &json!([{"name": "app", "image": "app:1"}]));
+        let pod = pod(&json!({}), &json!({}), &json!([{"name": "app", "image": "app:1"}]));
         assert_eq!(variable(&fixture.pod(&pod), "OTEL_RESOURCE_ATTRIBUTES"), None, "{providers}");
     }
 }
 
-fn of(annotations: &Value, labels: &Value, containers: &Value) -> Value {
+fn pod(annotations: &Value, labels: &Value, containers: &Value) -> Value {
     json!({
         "metadata": {"name": "web", "namespace": "test-ns", "annotations": annotations, "labels": labels},
         "spec": {"containers": containers},

@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 /// One operation, chosen from those possible on the current value.
 #[derive(Clone, Debug)]
-pub(crate) struct Step {
+pub(crate) struct GeneratedChange {
     what: u8,
     place: Index,
     other: Index,
     value: Value,
 }
 
-pub(crate) fn step() -> impl Strategy<Value = Step> {
+pub(crate) fn step() -> impl Strategy<Value = GeneratedChange> {
     let value = prop_oneof![
         Just(json!("plain")),
         Just(json!("yes")),
@@ -33,7 +33,7 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         Just(json!([{"name": "x", "value": "y"}, "z", ["a"]])),
     ];
     (any::<u8>(), any::<Index>(), any::<Index>(), value)
-        .prop_map(|(what, place, other, value)| Step { what, place, other, value })
+        .prop_map(|(what, place, other, value)| GeneratedChange { what, place, other, value })
 }
 
 /// A growing patch, with the marks of the values that it touches.
@@ -46,7 +46,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    pub(crate) fn apply(&mut self, step: &Step) {
+    pub(crate) fn apply(&mut self, step: &GeneratedChange) {
         let mut places = Vec::new();
         collections(&self.pod, String::new(), &mut places);
         let place = step.place.get(&places).clone();

@@ -14,7 +14,7 @@ use json_patch::Patch;
 use layout::{layout, map};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use written::Written;
+use written::PodText;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
@@ -25,7 +25,7 @@ proptest! {
         layout in layout(),
         steps in prop::collection::vec(step(), 1..6),
     ) {
-        let written = Written::of(&pod, layout);
+        let written = PodText::from_pod(&pod, layout);
         let documents = Document::split(&written.text);
         prop_assert_eq!(documents.len(), 1);
         let manifest = Manifest::read(&documents[0]).unwrap();

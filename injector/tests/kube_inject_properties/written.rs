@@ -10,7 +10,7 @@ use crate::changes::Changes;
 use crate::layout::{Comments, Layout, Node};
 
 /// A text and its parts. A part must stay as long as one of its marks is untouched.
-pub(crate) struct Written {
+pub(crate) struct PodText {
     pub(crate) text: String,
     layout: Layout,
     parts: Vec<(BTreeSet<String>, String)>,
@@ -20,8 +20,8 @@ pub(crate) struct Written {
     count: usize,
 }
 
-impl Written {
-    pub(crate) fn of(pod: &Node, layout: Layout) -> Self {
+impl PodText {
+    pub(crate) fn from_pod(pod: &Node, layout: Layout) -> Self {
         let mut written = Self {
             text: String::new(),
             layout,

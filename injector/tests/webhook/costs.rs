@@ -101,8 +101,8 @@ fn small_pods_of_a_namespace_delay_no_other() {
     delays_no_other(24, &greedy, &honest);
 }
 
-/// Sends reviews of one namespace, an honest one of another namespace, and the smallest one, so that
-/// all of them arrive at once, and reads from the log when the last two were answered.
+/// Sends reviews of one namespace, an honest one of another namespace, and the smallest one, so
+/// that all of them arrive at once, and reads from the log when the last two were answered.
 fn delays_no_other(others: usize, greedy: &str, honest: &str) {
     let program = Program::start(&["--review-timeout", "1h", "--max-reviews", "2"]);
     let smallest =
@@ -110,7 +110,8 @@ fn delays_no_other(others: usize, greedy: &str, honest: &str) {
     let smallest = review(&smallest).to_string();
     let bodies: Vec<_> = [greedy].repeat(others).into_iter().chain([honest, &smallest]).collect();
     let mut clients: Vec<_> = bodies.iter().map(|_| program.connect()).collect();
-    // A stopped program reads nothing: the order of arrival does not depend on how busy the machine is.
+    // A stopped program reads nothing: the order of arrival does not depend on how busy the machine
+    // is.
     program.signal(Signal::STOP);
     for (client, body) in clients.iter_mut().zip(&bodies) {
         client.begin("POST", "/inject", JSON, body.as_bytes());

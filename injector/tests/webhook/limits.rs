@@ -153,7 +153,8 @@ fn probes_are_answered_while_plain_ports_are_flooded() {
             Flood::start(address, 50, 200, Opening::Plain(b"GET /healthz/live HTTP/1.1\r\n"));
         silent.until_dropped();
         heads.until_dropped();
-        // By our manifests, the kubelet waits for two seconds, and acts when two probes in a row fail.
+        // By our manifests, the kubelet waits for two seconds, and acts when two probes in a row
+        // fail.
         for path in ["/healthz/live", "/healthz/ready"] {
             let mut failed = 0;
             for round in 0..30 {

@@ -51,7 +51,8 @@ impl Program {
             ("--httpsAddr", "127.0.0.1:0"),
             ("--adminAddr", "127.0.0.1:0"),
             ("--log_output_level", "default:debug"),
-            // On a busy machine, a test may stand still for longer than the defaults allow a client.
+            // On a busy machine, a test may stand still for longer than the defaults allow a
+            // client.
             ("--handshake-timeout", "1h"),
             ("--header-timeout", "1h"),
             ("--idle-timeout", "1h"),

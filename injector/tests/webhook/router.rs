@@ -108,9 +108,9 @@ fn says_what_it_is_told(
     _: &Settings,
     Target { namespace, path_env, .. }: Target<'_>,
 ) -> Result<InjectionOutcome, InjectError> {
-    let told = format!("{namespace} {path_env:?}");
+    let message = format!("{namespace} {path_env:?}");
     Ok(InjectionOutcome::Skipped {
-        reason: Reason::new(words::WINDOWS, told),
+        reason: Reason::new(words::WINDOWS, message),
         warnings: Vec::new(),
     })
 }

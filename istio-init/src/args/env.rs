@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// An environment variable that has no flag beside it.
+/// An environment variable without a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Variable {
     /// Groups whose outbound traffic is captured; `*` for all.

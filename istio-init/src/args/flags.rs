@@ -5,8 +5,8 @@
 
 use std::fmt;
 
-/// A flag: Istio's, what it inherits from its parent command, and, last, those that only this
-/// program has.
+/// A flag. First come Istio's own, then those that Istio's command inherits from its parent
+/// command, last those that only this program has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Flag {
     /// Port that outbound connections are redirected to.

@@ -128,7 +128,8 @@ pub fn command() -> Command {
         .after_help(
             "A first argument `istio-iptables` is accepted and ignored.\n\
              Subcommands, each with its own --help: plan, explain, verify, probe, cleanup.\n\
-             Exit codes: 0 done, 1 rejected or failed, 2 invalid usage, 126 --run-validation failed.",
+             Exit codes: 0 done, 1 rejected or failed, 2 invalid usage, 126 --run-validation \
+             failed.",
         )
         .args_override_self(true);
     FLAGS.iter().fold(command, |command, spec| command.arg(argument(spec)))

@@ -13,16 +13,21 @@ fn reference() -> String {
     let heads = ["flag", "variables", "default", "meaning"];
     let mut page = Page::new("istio-init")
         .text(
-            "A flag overrides its environment variables, and the first named variable overrides the second. A switch \
-             is set by `--flag` or `--flag=true`. A first argument `istio-iptables` is ignored. See also \
-             [istio-init](../istio-init.md).",
+            "A flag overrides its environment variables, and the first named variable overrides \
+             the second. A switch is set by `--flag` or `--flag=true`. A first argument \
+             `istio-iptables` is ignored. See also [istio-init](../istio-init.md).",
         )
         .heading(2, "Flags of a run")
-        .text("Without a subcommand, the rules for these flags are installed. All subcommands take them.")
+        .text(
+            "Without a subcommand, the rules for these flags are installed. All subcommands take \
+             them.",
+        )
         .table(heads, rows(used))
         .heading(2, "Flags that change no run")
-        .text("Istio's program has these. A run is the same with and without them. `verify --reconcile` repairs a \
-             difference.")
+        .text(
+            "Istio's program has these. A run is the same with and without them. `verify \
+             --reconcile` repairs a difference.",
+        )
         .table(heads, rows(accepted))
         .heading(2, "Variables without a flag")
         .table(

@@ -30,10 +30,10 @@ fn detects_ipv6(args: &Args, addresses: &[IpAddr]) -> Result<bool, InputError> {
         Some(IpAddr::V4(_)) => Ok(args.is_on(Flag::DualStack) && usable.any(|a| a.is_ipv6())),
         Some(IpAddr::V6(_)) => Ok(true),
         None => {
-            let error = ValueError::new("include none at which the pod is reachable");
+            let error = ValueError::new("has none at which the pod is reachable");
             let error = error.hint("run istio-init after the pod's network is set up");
             let listed: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
-            let source = "addresses of this network namespace".to_owned();
+            let source = "address list of this network namespace".to_owned();
             Err(InputError { source, value: listed.join(","), error })
         }
     }

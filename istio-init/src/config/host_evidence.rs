@@ -73,7 +73,7 @@ pub(super) fn node_error(
 ) -> Option<InputError> {
     let (value, reason) = match host.map(|evidence| evidence.signs(named)) {
         Ok(signs) if signs.is_empty() => return None,
-        Ok(signs) => (signs.join(", "), "look like a node's, not like a pod's"),
+        Ok(signs) => (signs.join(", "), "is typical of a node, not of a pod"),
         Err(reason) => (reason.clone(), "prevents deciding whether it is a node's or a pod's"),
     };
     let hint =

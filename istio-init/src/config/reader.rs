@@ -248,7 +248,7 @@ impl<'a> Reader<'a> {
                 IpAddr::V4(v4) if v4.is_loopback() && cidr.length() >= 8 => Ok(cidr),
                 IpAddr::V4(v4) if v4.is_loopback() => {
                     Err(ValueError::new("is larger than the loopback range")
-                        .hint("the prefix length is at least 8"))
+                        .hint("use a prefix length from 8"))
                 }
                 _ => Err(ValueError::new("is not an IPv4 loopback range")
                     .hint("use a part of 127.0.0.0/8")),
@@ -325,7 +325,7 @@ impl<'a> Reader<'a> {
         }
         if groups.len() > MAX_OWNER_GROUPS {
             let error = ValueError::new(format!("names {} groups", groups.len()));
-            let error = error.hint(format!("at most {MAX_OWNER_GROUPS} can be captured"));
+            let error = error.hint(format!("use at most {MAX_OWNER_GROUPS}"));
             self.reject(Source::Variable(Variable::OwnerGroups.name()), included, error);
         }
         OwnerGroups::Only(groups)

@@ -54,9 +54,8 @@ impl Cause {
                  forbids it; allow socket(AF_NETLINK) in the container's profile"
             }
             Errno::PROTONOSUPPORT | Errno::AFNOSUPPORT => {
-                "\nhint: this kernel or sandbox does not support this netlink protocol; rules \
-                 need nf_tables (module nfnetlink), or iptables-legacy in the image and in the \
-                 kernel"
+                "\nhint: this kernel or sandbox does not support this netlink protocol; rules need \
+                 nf_tables (module nfnetlink), or iptables-legacy in the image and in the kernel"
             }
             _ => "",
         }
@@ -87,8 +86,8 @@ pub(crate) fn missing_privilege(privileges: Privileges) -> &'static str {
              to its securityContext"
         }
         (CapabilityState::Allowed, _) => {
-            "istio-init needs the capability NET_ADMIN, which this container may have but its \
-             user does not: run it as user 0, or give the program's file the capability"
+            "istio-init needs the capability NET_ADMIN, which this container may have but its user \
+             does not: run it as user 0, or give the program's file the capability"
         }
         (CapabilityState::Effective, true) => {
             "this process has the capability NET_ADMIN, so its seccomp profile forbids the call \
@@ -103,7 +102,8 @@ pub(crate) fn missing_privilege(privileges: Privileges) -> &'static str {
 }
 
 const NO_NF_TABLES: &str = "this kernel has no nf_tables (CONFIG_NF_TABLES, Linux 5.2 or later for \
-                            NAT in the inet family): load the module on the node, or use an image with iptables-legacy if the kernel supports it";
+                            NAT in the inet family): load the module on the node, or use an image \
+                            with iptables-legacy if the kernel supports it";
 
 #[cfg(test)]
 mod tests {

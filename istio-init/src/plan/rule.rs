@@ -54,13 +54,13 @@ pub enum Chain {
     InRedirect,
     /// Outbound connections.
     Outbound,
-    /// To the inbound listener, with the addresses as they are.
+    /// To the inbound listener, with unchanged addresses.
     Tproxy,
-    /// The way of packets whose connection the inbound listener has.
+    /// Packets of connections that the inbound listener already has.
     Divert,
     /// DNS queries.
     Dns,
-    /// The end of packets that connection tracking finds invalid.
+    /// Packets that connection tracking finds invalid.
     Drop,
 }
 
@@ -147,18 +147,18 @@ pub enum Zone {
 /// Action on a packet that matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Back to the rule after the jump; from a base chain, on its way.
+    /// Continues with the rule after the jump; in a base chain, with the next table.
     Return,
     /// Evaluates another chain; continues afterwards.
     Jump(Chain),
-    /// To this port of the local machine.
+    /// Redirects the connection to this local port.
     RedirectTo(Port),
-    /// On its way, past the rest of this table.
+    /// Accepts the packet; skips the rest of this table.
     Accept,
-    /// Nowhere.
+    /// Drops the packet.
     Drop,
-    /// To the listener on this port of the local machine, with this mark, its addresses as they
-    /// are; past the rest of this table.
+    /// Sets this mark and delivers the packet to the listener on this local port, with its
+    /// addresses unchanged (TPROXY); skips the rest of this table.
     DeliverTo(Port, Mark),
     /// Sets the packet's mark; continues.
     SetPacketMark(Mark),
@@ -177,9 +177,9 @@ pub enum Origin {
     Flag(Flag),
     /// A variable that has no flag.
     Variable(Variable),
-    /// Capture itself: the proxy's calls to the application by way of loopback.
+    /// No setting: rules of every plan for the proxy's calls to the application over loopback.
     Loopback,
-    /// Capture itself: the jump from the kernel's chain.
+    /// No setting: the jump of every plan from the kernel's chain.
     Capture,
 }
 

@@ -42,7 +42,7 @@ pub(super) fn rules(config: &Config, rules: &mut Vec<Rule>) {
 /// Rules of the mangle table under construction.
 struct Mangle<'a> {
     config: &'a Config,
-    /// The mark of what is delivered here.
+    /// Mark of the packets that are delivered locally.
     mark: Mark,
     rules: &'a mut Vec<Rule>,
 }

@@ -74,7 +74,8 @@ pub fn verdict_words(packet: &Packet, fate: Fate) -> String {
     let destination = packet.destination;
     match fate {
         Fate::Captured(port) => format!(
-            "captured: it reaches port {port} of this pod; its original destination is {destination}"
+            "captured: it reaches port {port} of this pod; its original destination is \
+             {destination}"
         ),
         Fate::Direct => format!("not captured: it goes to {destination}"),
         Fate::Dropped => "dropped".to_owned(),

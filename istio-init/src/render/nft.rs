@@ -67,7 +67,8 @@ fn tproxy_routing(delivery: &TproxyRouting) -> Vec<String> {
         };
         [
             format!(
-                "# also run: ip {family} route add local default dev lo table {table} protocol {protocol}"
+                "# also run: ip {family} route add local default dev lo table {table} protocol \
+                 {protocol}"
             ),
             format!(
                 "# also run: ip {family} rule add fwmark {mark} lookup {table} \

@@ -127,7 +127,7 @@ impl FromStr for Cidr {
             && (length.len() == 1 || !length.starts_with('0'));
         match length.parse() {
             Ok(length) if is_plain && length <= most => Ok(Self { address, length }),
-            _ => Err(not_a_range().hint(format!("the prefix length is a number from 0 to {most}"))),
+            _ => Err(not_a_range().hint(format!("use a prefix length from 0 to {most}"))),
         }
     }
 }

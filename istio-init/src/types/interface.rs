@@ -52,7 +52,7 @@ impl FromStr for InterfaceName {
             None => (text, false),
         };
         if text.len() > LONGEST {
-            return Err(not_a_name().hint(format!("the kernel's limit is {LONGEST} characters")));
+            return Err(not_a_name().hint(format!("use at most {LONGEST} characters")));
         }
         let mut bytes = name.bytes();
         let starts_well =

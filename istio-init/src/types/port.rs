@@ -112,9 +112,9 @@ fn number(text: &str) -> Result<u16, ValueError> {
         return Err(error.hint("use a number from 0 to 65535, or a range such as 8000-9000"));
     }
     if text.len() > 1 && text.starts_with('0') {
-        return Err(ValueError::new("has a leading zero").hint("iptables would read it as octal"));
+        return Err(ValueError::new("has a leading zero").hint("omit it: iptables reads octal"));
     }
-    text.parse().map_err(|_| ValueError::new("is not a port").hint("the highest port is 65535"))
+    text.parse().map_err(|_| ValueError::new("is not a port").hint("use a number up to 65535"))
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ impl ClusterSnapshot {
         let mut known = Self::default();
         if nodes {
             let read = nodes::kubelets(client.clone()).await;
-            known.kubelets = or_told(read, "nodes", nodes::WITHOUT, streams)?;
+            known.kubelets = or_warning(read, "nodes", nodes::WITHOUT, streams)?;
         }
         if settings.process.openshift {
             known.namespaces = annotations(client.clone(), &namespaces, streams).await?;
@@ -88,7 +88,7 @@ async fn annotations(
         match cluster::namespaces::annotations_of(client.clone(), name).await {
             Err(error) if error.is_absent() => tell(&error, &what, USUAL_USER, streams),
             read => {
-                let read = or_told(read, &what, USUAL_USER, streams)?;
+                let read = or_warning(read, &what, USUAL_USER, streams)?;
                 known.extend(read.map(|annotations| (name.clone(), annotations)));
             }
         }
@@ -111,7 +111,7 @@ async fn all_proxy_configs(
             break;
         }
         let what = format!("proxyconfigs.networking.istio.io of namespace {namespace}");
-        let Some((usable, refused)) = or_told(read, &what, WITHOUT_RESOURCES, streams)? else {
+        let Some((usable, refused)) = or_warning(read, &what, WITHOUT_RESOURCES, streams)? else {
             continue;
         };
         known.extend(usable);
@@ -125,7 +125,7 @@ async fn all_proxy_configs(
 }
 
 /// Returns the result; `None` if access is denied, with an explanation to the user.
-pub(super) fn or_told<T>(
+pub(super) fn or_warning<T>(
     read: Result<T, ClusterError>,
     what: &str,
     without: &str,

@@ -28,8 +28,8 @@ pub(super) struct DocumentFlags {
     /// The `mesh` document of Istio's ConfigMap `istio`; the cluster's or built in by default
     #[arg(long = "meshConfigFile", value_name = "FILE")]
     mesh_config: Option<PathBuf>,
-    /// An IstioOperator document: its spec.values and spec.meshConfig replace the files that are not
-    /// named
+    /// An IstioOperator document: its spec.values and spec.meshConfig replace the files that are
+    /// not named
     #[arg(long = "operatorFileName", value_name = "FILE")]
     operator: Option<PathBuf>,
     /// The cluster's ConfigMap of `config` and `values` [default: istio-sidecar-injector, with the

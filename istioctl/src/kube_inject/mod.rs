@@ -37,18 +37,19 @@ use workloads::{Injected, in_order, namespaces};
 /// quoting, anchors and unknown fields stay as they are, and so do documents of other kinds. YAML
 /// stays YAML, JSON stays JSON. Injecting twice gives the same as injecting once.
 ///
-/// Supported kinds are Deployment, DaemonSet, ReplicaSet, StatefulSet (apps/v1), Job, CronJob (batch/v1), Pod,
-/// ReplicationController, List (v1) and DeploymentConfig (apps.openshift.io/v1 and v1); of old API
-/// versions, Deployment, DaemonSet, ReplicaSet (extensions/v1beta1) and CronJob (batch/v1beta1).
+/// Supported kinds are Deployment, DaemonSet, ReplicaSet, StatefulSet (apps/v1), Job, CronJob
+/// (batch/v1), Pod, ReplicationController, List (v1) and DeploymentConfig (apps.openshift.io/v1 and
+/// v1); of old API versions, Deployment, DaemonSet, ReplicaSet (extensions/v1beta1) and CronJob
+/// (batch/v1beta1).
 ///
 /// A summary on standard error counts the objects that were injected, skipped with the reason, or
 /// skipped because of their kind.
 ///
 /// The command uses a cluster only with --kubeconfig, --context, --injectConfigMapName or
-/// --meshConfigMapName. Then it injects like that cluster's injector: with its ConfigMaps, its nodes
-/// and its ProxyConfig resources. Each named file replaces one of its documents; with
-/// --injectConfigFile, the policy, the selectors and ProxyConfig resources are ignored, as without a
-/// cluster.
+/// --meshConfigMapName. Then it injects like that cluster's injector: with its ConfigMaps, its
+/// nodes and its ProxyConfig resources. Each named file replaces one of its documents; with
+/// --injectConfigFile, the policy, the selectors and ProxyConfig resources are ignored, as without
+/// a cluster.
 ///
 /// The command writes nothing if any workload of the file cannot be injected.
 #[expect(clippy::doc_markdown, reason = "it is shown as help, where backticks only disturb")]
@@ -66,8 +67,8 @@ pub(super) struct KubeInject {
     /// The control plane's revision; with a cluster, by default the one with the tag `default`
     #[arg(short, long, default_value = "", hide_default_value = true)]
     revision: String,
-    /// Makes the proxy a native sidecar, unless the pod decides; `auto` depends on the cluster's nodes,
-    /// and is `true` without a cluster
+    /// Makes the proxy a native sidecar, unless the pod decides; `auto` depends on the cluster's
+    /// nodes, and is `true` without a cluster
     #[arg(
         long = "enable-native-sidecars",
         env = "ENABLE_NATIVE_SIDECARS",
@@ -88,8 +89,8 @@ pub(super) struct KubeInject {
     #[arg(long, env = "PLATFORM", default_value = "", hide_default_value = true)]
     platform: String,
     /// Fail if an object is skipped although it looks like a workload: an unknown kind with a pod
-    /// template, a kind in the wrong letter case, a workload without apiVersion, or a document that is
-    /// not an object
+    /// template, a kind in the wrong letter case, a workload without apiVersion, or a document that
+    /// is not an object
     #[arg(long)]
     strict: bool,
 }
@@ -275,7 +276,8 @@ fn unread(error: &ReadError, webhook: &Webhook) -> anyhow::Error {
     anyhow!("{}{by_tag}{WHERE_ELSE}", with_causes(error))
 }
 
-const NO_CLUSTER: &str = "hint: KUBECONFIG is set, but the configuration of its cluster is used only with --context or --kubeconfig";
+const NO_CLUSTER: &str = "hint: KUBECONFIG is set, but the configuration of its cluster is used \
+                          only with --context or --kubeconfig";
 /// File name that means standard input or output.
 const STANDARD: &str = "-";
 const WHERE_ELSE: &str = "\n  hint: --istioNamespace names the control plane's namespace, \

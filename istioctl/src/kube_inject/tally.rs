@@ -1,4 +1,4 @@
-//! Counts of the workloads and other objects of a file by result.
+//! Counts for the summary of `kube-inject`: injected, skipped and other objects of a file.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -6,7 +6,7 @@ use injector::istio::webhook_path;
 use injector::kubernetes::webhook_configuration::HookConfiguration;
 use kube::Client;
 
-use super::cluster_state::or_told;
+use super::cluster_state::or_warning;
 use crate::Streams;
 
 /// Revision and path environment of a cluster's injector.
@@ -30,7 +30,7 @@ impl Webhook {
         streams: &mut Streams<'_>,
     ) -> anyhow::Result<Self> {
         let read = hooks::all(client.clone()).await;
-        let Some((configurations, wrong)) = or_told(read, WHAT, WITHOUT, streams)? else {
+        let Some((configurations, wrong)) = or_warning(read, WHAT, WITHOUT, streams)? else {
             return Ok(Self { revision: revision.to_owned(), ..Self::default() });
         };
         for error in wrong {
@@ -73,7 +73,8 @@ fn is_of(control_plane: &str, configuration: &HookConfiguration) -> bool {
 const DEFAULT: &str = "default";
 
 const WHAT: &str = "mutatingwebhookconfigurations";
-const WITHOUT: &str = "the revision with the tag default and the proxy environment in the webhook's path are unknown and ignored";
+const WITHOUT: &str = "without them, the tag default and the proxy environment in the webhook's \
+                       path have no effect";
 
 #[cfg(test)]
 mod tests {

@@ -35,8 +35,8 @@ impl Shop<'_> {
         istioctl(&[&flags, &["kube-inject", "-f", "-"][..], args].concat(), input)
     }
 
-    /// The output of an `istioctl` that has nothing to complain of.
-    pub(crate) fn told(&self, args: &[&str]) -> String {
+    /// Runs `istioctl`, which must succeed without messages, and returns its output.
+    pub(crate) fn output(&self, args: &[&str]) -> String {
         let (code, output, messages) = self.istioctl(args);
         assert_eq!((code, messages.as_str()), (Some(0), ""), "{args:?}");
         output

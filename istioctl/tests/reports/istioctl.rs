@@ -20,12 +20,12 @@ pub(crate) fn lists_pods_to_restart(server: &ApiServers) {
     shop.pod("shop", "late", &of_deployment("web"));
     shop.pod("shop", "off", &json!({"metadata": {"labels": {"sidecar.istio.io/inject": "false"}}}));
     shop.pod("shop", "agent", &json!({"spec": {"hostNetwork": true}}));
-    insta::assert_snapshot!("list", shop.told(&["x", "injector", "list"]));
+    insta::assert_snapshot!("list", shop.output(&["x", "injector", "list"]));
 
     // The list has only this namespace, but all injectors.
-    let told = shop.told(&["x", "injector", "list", "-n", "billing"]);
-    assert!(told.contains("billing    MISSING/gone") && !told.contains("early"), "{told}");
-    assert!(told.contains("hooks-list") && !told.contains("\nquiet"), "{told}");
+    let shown = shop.output(&["x", "injector", "list", "-n", "billing"]);
+    assert!(shown.contains("billing    MISSING/gone") && !shown.contains("early"), "{shown}");
+    assert!(shown.contains("hooks-list") && !shown.contains("\nquiet"), "{shown}");
     let (code, output, messages) = shop.istioctl(&["x", "injector", "list", "-n", "gone"]);
     assert_eq!((code, output.as_str()), (Some(1), ""));
     let messages = Shop::shown(&messages, server.admin_kubeconfig().to_str().unwrap());
@@ -35,10 +35,10 @@ pub(crate) fn lists_pods_to_restart(server: &ApiServers) {
 
     // A new configuration makes current pods stale, because their image differs from the new one.
     shop.configure("global: {hub: registry.example, tag: 9.9.9}");
-    insta::assert_snapshot!("list_of_stale", shop.told(&["experimental", "injector", "list"]));
+    insta::assert_snapshot!("list_of_stale", shop.output(&["experimental", "injector", "list"]));
 
     let listed: Value =
-        serde_json::from_str(&shop.told(&["x", "injector", "list", "-o", "json"])).unwrap();
+        serde_json::from_str(&shop.output(&["x", "injector", "list", "-o", "json"])).unwrap();
     let pods = listed["pods"].as_array().unwrap();
     let states: Vec<_> = pods.iter().map(|pod| (&pod["pod"], &pod["state"])).collect();
     assert_eq!(
@@ -69,7 +69,7 @@ pub(crate) fn explains_a_pod(server: &ApiServers) {
         }},
     });
     shop.fixture.apply(&deployment);
-    let mut told = String::new();
+    let mut shown = String::new();
     for args in [
         &["early", "-n", "why"][..],
         &["pod/early.why"],
@@ -85,9 +85,9 @@ pub(crate) fn explains_a_pod(server: &ApiServers) {
         let code = code.unwrap();
         let messages = Shop::shown(&messages, server.admin_kubeconfig().to_str().unwrap());
         let args = args.join(" ");
-        writeln!(told, "$ check-inject {args}\n{output}{messages}exit {code}\n").unwrap();
+        writeln!(shown, "$ check-inject {args}\n{output}{messages}exit {code}\n").unwrap();
     }
-    insta::assert_snapshot!("why", told);
+    insta::assert_snapshot!("why", shown);
 
     let (code, _, messages) = shop.istioctl_of("nowhere", &["x", "check-inject", "early.why"]);
     assert_eq!(code, Some(0));
@@ -131,11 +131,12 @@ pub(crate) fn matches_the_api_server(server: &ApiServers) {
         let created = created(&shop, &name, &labels);
         writeln!(grid, "{namespace}").unwrap();
         for (labels, created) in labels.iter().zip(created) {
-            let told = shop.told(&["x", "check-inject", "-n", &name, "-l", labels, "-o", "json"]);
-            let told: Value = serde_json::from_str(&told).unwrap();
-            let by = told.as_array().unwrap().iter().filter(|one| one["injected"] == true);
+            let shown =
+                shop.output(&["x", "check-inject", "-n", &name, "-l", labels, "-o", "json"]);
+            let report: Value = serde_json::from_str(&shown).unwrap();
+            let by = report.as_array().unwrap().iter().filter(|one| one["injected"] == true);
             let by: Vec<_> = by.map(|one| one["revision"].as_str().unwrap()).collect();
-            assert_eq!(!by.is_empty(), created, "{namespace} {labels}: {told}");
+            assert_eq!(!by.is_empty(), created, "{namespace} {labels}: {report}");
             writeln!(grid, "  {labels}: {}", by.join(" and ")).unwrap();
         }
     }

@@ -192,7 +192,7 @@ pub(crate) fn finds_the_configuration(server: &ApiServers) {
     assert_eq!(found(&[]), is("canary", "canary", "n1"));
     assert_eq!(found(&["-r", "default"]), is("default", "default", ""));
 
-    let mut told = String::new();
+    let mut shown = String::new();
     let kubeconfig = server.admin_kubeconfig();
     for flags in [
         &["-r", "gone"][..],
@@ -204,10 +204,10 @@ pub(crate) fn finds_the_configuration(server: &ApiServers) {
         let (code, output, messages) = shop.kube_inject(flags, &manifest);
         assert_eq!((code, output.as_str()), (Some(1), ""), "{flags:?}");
         let messages = Shop::shown(&messages, kubeconfig.to_str().unwrap());
-        writeln!(told, "$ kube-inject {}\n{messages}", flags.join(" ")).unwrap();
+        writeln!(shown, "$ kube-inject {}\n{messages}", flags.join(" ")).unwrap();
     }
     shop.fixture.delete(&hooks);
-    insta::assert_snapshot!("configuration_not_found", told);
+    insta::assert_snapshot!("configuration_not_found", shown);
 }
 
 pub(crate) fn without_permission_warns_and_continues(server: &ApiServers) {

@@ -72,7 +72,8 @@ fn main() -> Result<ExitCode> {
     Ok(if num_failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// This program as `sidecar-injector`: cargo does not build the program of another package for a test.
+/// This program as `sidecar-injector`: cargo does not build the program of another package for a
+/// test.
 fn sidecar_injector() -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.env(AS_INJECTOR, "true");

@@ -1,5 +1,5 @@
-//! Istio's `MeshConfig` and `ProxyConfig`, parsed from documents and annotations, with their defaults and
-//! their validation.
+//! Istio's `MeshConfig` and `ProxyConfig`, parsed from documents and annotations, with their
+//! defaults and their validation.
 
 pub mod mesh_config;
 mod proto_json;

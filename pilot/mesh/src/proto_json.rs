@@ -89,9 +89,11 @@ pub(crate) fn is_omitted(field: &Field, value: &Value) -> bool {
 }
 
 /// Parses an integer in any form that protobuf's JSON accepts: `2`, `"2"` and `2.0`. Text is parsed
-/// as JSON: `" 2 "` is a number; `"+2"`, `"02"` and `"2.0"` are not.
+/// as JSON: `" 2 "` and `"-0"` are numbers; `"+2"`, `"02"` and `"2.0"` are not.
 pub(crate) fn whole(value: &Value) -> Option<i64> {
     match value {
+        // serde_json parses `-0` as a float only.
+        Value::String(text) if text.trim() == "-0" => Some(0),
         Value::String(text) => serde_json::from_str(text).ok(),
         Value::Number(number) => number.as_i64().or_else(|| {
             let number = number.as_f64().filter(|number| number.fract() == 0.0)?;

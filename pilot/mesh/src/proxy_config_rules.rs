@@ -270,8 +270,8 @@ mod tests {
             "proxyMetadata: {'A=B': c}",
             "statusPort: 0\nserviceCluster: ''",
         ];
-        let told: Vec<_> = layers.map(problems_of).into();
-        insta::assert_snapshot!(told.join("\n"), @r#"
+        let problems: Vec<_> = layers.map(problems_of).into();
+        insta::assert_snapshot!(problems.join("\n"), @r#"
         configPath: "" is not a path
         binaryPath: "" is not a path
         serviceCluster: "" is not the name of a cluster
@@ -320,6 +320,7 @@ mod tests {
             "{}",
             "configPath: null",
             "concurrency: 0",
+            "concurrency: '-0'",
             "statNameLength: 0",
             "terminationDrainDuration: 0s",
             "terminationDrainDuration: 1500ms",

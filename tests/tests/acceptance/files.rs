@@ -73,8 +73,8 @@ async fn until_mismatches(fixture: &Fixture<'_>, count: usize) -> Result<()> {
     for replica in &fixture.replicas {
         eventually("it tells of the mismatch", async || {
             let said = replica.process.said()?;
-            let told = said.matches("does not belong to the certificate").count();
-            ensure!(told == count, "{told} of {count} times");
+            let reported = said.matches("does not belong to the certificate").count();
+            ensure!(reported == count, "{reported} of {count} times");
             Ok(())
         })
         .await?;

@@ -47,7 +47,7 @@ impl Load {
         let tally = Arc::<Mutex<Tally>>::default();
         let (stop, mut stopped) = tokio::sync::watch::channel(false);
         let clients = clients.to_vec();
-        let told = Arc::clone(&tally);
+        let of_task = Arc::clone(&tally);
         let task = tokio::spawn(async move {
             let mut ticks = tokio::time::interval(Duration::from_secs(1) / rate);
             let mut calls = JoinSet::new();
@@ -59,7 +59,7 @@ impl Load {
                     _ = stopped.changed() => break,
                 }
                 let Ok(place) = Arc::clone(&places[server]).try_acquire_owned() else { continue };
-                let (client, tally) = (clients[server].clone(), Arc::clone(&told));
+                let (client, tally) = (clients[server].clone(), Arc::clone(&of_task));
                 calls.spawn(async move {
                     let _place = place;
                     let began = Instant::now();

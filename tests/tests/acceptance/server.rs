@@ -20,7 +20,7 @@ pub(crate) async fn reviews_are_fast_and_none_fails(fixture: &mut Fixture<'_>) -
     fixture.install(1).await?;
     let (rate, time) = fixture.pace().reviews;
     let address = fixture.replicas[0].address();
-    let begin = Usage::of(fixture.replicas[0].process.id())?;
+    let begin = Usage::from_pid(fixture.replicas[0].process.id())?;
     fixture.ask_for_rotation().await?;
     let mut callers = JoinSet::new();
     let state = fixture.until_phase("prepared").await?;
@@ -52,7 +52,7 @@ pub(crate) async fn reviews_are_fast_and_none_fails(fixture: &mut Fixture<'_>) -
     while let Some(done) = callers.join_next().await {
         times.extend(done.context("a caller broke off")??);
     }
-    let end = Usage::of(fixture.replicas[0].process.id())?;
+    let end = Usage::from_pid(fixture.replicas[0].process.id())?;
     times.sort_unstable();
     let count = times.len();
     let at = |share: usize| times[(count * share / 1000).min(count - 1)];
@@ -124,7 +124,7 @@ pub(crate) async fn slow_idle_and_invalid_clients_affect_no_others(
     }
     load.until_admitted(100).await?;
     let tally = load.stop().await?;
-    let usage = Usage::of(fixture.replicas[0].process.id())?;
+    let usage = Usage::from_pid(fixture.replicas[0].process.id())?;
     fixture.tell(&tally, &format!("{SILENT} silent clients; {} KiB at most", usage.peak))?;
     tally.expect_no_failure()
 }
@@ -170,7 +170,7 @@ struct Usage {
 }
 
 impl Usage {
-    fn of(process: u32) -> Result<Self> {
+    fn from_pid(process: u32) -> Result<Self> {
         let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
         let fields = stat.rsplit_once(')').context("no name")?.1.split_whitespace();
         let ticks: u64 = fields.skip(11).take(2).map(str::parse::<u64>).sum::<Result<_, _>>()?;

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use e2e::netns::Owner;
-use e2e::sockets::{Outcome, Transport};
+use e2e::sockets::{ConnectionOutcome, Transport};
 
 use crate::endpoints::{FROM_LOOPBACK, LOOPBACKS, OUTSIDE, OWN};
 use crate::explain::{explains, is_explained, planned, random_tries};
@@ -152,7 +152,7 @@ fn compare(settings: &Settings, addresses: Addresses, place: usize) {
 fn no_difference(
     settings: &Settings,
     tries: &[Try],
-    (ours, theirs): (&[Outcome], &[Outcome]),
+    (ours, theirs): (&[ConnectionOutcome], &[ConnectionOutcome]),
     is_allowed: impl Fn(&Settings, &Try) -> bool,
 ) {
     let differences: Vec<String> = tries
@@ -166,9 +166,10 @@ fn no_difference(
     assert_eq!(found, 0, "{settings:?}: ours by nftables, then the other's:\n{shown}");
 }
 
-/// Intended differences. With TPROXY, Istio captures the tunnel's port too; this program never
-/// does. With several proxy users, Istio's rule "over loopback and not the first" handles calls of
-/// the others to their own pod differently.
+/// True for an intended difference. With TPROXY, Istio also captures the tunnel's port; this
+/// program never does. With several proxy users, Istio has a rule for loopback traffic of all users
+/// except the first. It also captures calls of the other proxy users to their own pod, which this
+/// program does not.
 fn is_allowed(settings: &Settings, attempt: &Try) -> bool {
     let is_tunnel = attempt.target.port().to_string() == settings.flag('e');
     if settings.flag('m') == "TPROXY" && is_tunnel {

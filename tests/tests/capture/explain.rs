@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 
 use e2e::netns::Owner;
-use e2e::sockets::{Outcome, Transport};
+use e2e::sockets::{ConnectionOutcome, Transport};
 use istio_init::args::{Args, Environment};
 use istio_init::config::{Config, PodEnvironment};
 use istio_init::explain::{Explanation, Fate, Owner as Sender, Packet, explain};
@@ -56,7 +56,12 @@ pub(crate) fn random_tries(random: &mut Random, plan: &Plan, count: usize) -> Ve
 }
 
 /// The fate from `explain` equals the observed one for each packet.
-pub(crate) fn explains(settings: &Settings, plan: &Plan, tries: &[Try], outcomes: &[Outcome]) {
+pub(crate) fn explains(
+    settings: &Settings,
+    plan: &Plan,
+    tries: &[Try],
+    outcomes: &[ConnectionOutcome],
+) {
     for (attempt, outcome) in tries.iter().zip(outcomes) {
         let explanation = explain(plan, &packet(attempt));
         let expected = expected(attempt, &explanation);
@@ -64,7 +69,7 @@ pub(crate) fn explains(settings: &Settings, plan: &Plan, tries: &[Try], outcomes
     }
 }
 
-pub(crate) fn is_explained(plan: &Plan, attempt: &Try, outcome: &Outcome) -> bool {
+pub(crate) fn is_explained(plan: &Plan, attempt: &Try, outcome: &ConnectionOutcome) -> bool {
     seen(attempt, outcome) == expected(attempt, &explain(plan, &packet(attempt)))
 }
 
@@ -83,10 +88,10 @@ fn expected(attempt: &Try, explanation: &Explanation) -> String {
     }
 }
 
-fn seen(attempt: &Try, outcome: &Outcome) -> String {
+fn seen(attempt: &Try, outcome: &ConnectionOutcome) -> String {
     match outcome {
-        Outcome::Answered(answer) => format!("{} {}", answer.by, answer.original),
-        Outcome::Failed(_) => format!("no answer at {}", attempt.target),
+        ConnectionOutcome::Answered(answer) => format!("{} {}", answer.by, answer.original),
+        ConnectionOutcome::Failed(_) => format!("no answer at {}", attempt.target),
     }
 }
 

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use e2e::netns::Owner;
-use e2e::sockets::Outcome;
+use e2e::sockets::ConnectionOutcome;
 use e2e::sockets::Transport::{self, Tcp, Udp};
 
 use crate::pod::From::{self, Pod as FromPod, World};
@@ -374,8 +374,8 @@ fn answers(pod: &Pod, tries: &[Try]) -> Vec<String> {
     let outcomes = pod.outcomes(tries).into_iter();
     outcomes
         .map(|outcome| match outcome {
-            Outcome::Answered(answer) => format!("{} {}", answer.by, answer.original),
-            Outcome::Failed(reason) => reason,
+            ConnectionOutcome::Answered(answer) => format!("{} {}", answer.by, answer.original),
+            ConnectionOutcome::Failed(reason) => reason,
         })
         .collect()
 }

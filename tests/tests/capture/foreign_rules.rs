@@ -11,10 +11,10 @@ fn foreign_rules_are_not_changed() {
     for backend in ["nftables", "nft", "legacy"] {
         let pod = Pod::create();
         others_arrive(&pod);
-        let theirs = Theirs::of(&pod);
+        let theirs = ForeignRules::from_pod(&pod);
         let whole = pod.dump();
         let check = |step: &str| {
-            let now = Theirs::of(&pod);
+            let now = ForeignRules::from_pod(&pod);
             for (before, now) in theirs.lists.iter().zip(&now.lists) {
                 assert_eq!(now, before, "{backend}: {step}");
             }
@@ -81,14 +81,14 @@ fn drift(pod: &Pod, backend: &str) {
 }
 
 /// Foreign rules, as the programs list them.
-struct Theirs {
+struct ForeignRules {
     lists: Vec<String>,
     /// Lines of all nftables tables, including those of iptables.
     rules: Vec<String>,
 }
 
-impl Theirs {
-    fn of(pod: &Pod) -> Self {
+impl ForeignRules {
+    fn from_pod(pod: &Pod) -> Self {
         let list = |line: &str| {
             let mut words = line.split(' ');
             let mut command = Command::new(words.next().expect("a program"));

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::process::Command;
 
 use e2e::netns::{Namespace, Owner};
-use e2e::sockets::{Outcome, Transport};
+use e2e::sockets::{ConnectionOutcome, Transport};
 
 use crate::pod::{Addresses, From, PORTS, Pod, Try, address, istio_init};
 use crate::settings::Settings;
@@ -182,7 +182,12 @@ fn compare(settings: &Settings, addresses: Addresses) {
     }
 }
 
-fn show_no_difference(settings: &Settings, tries: &[Try], expected: &[Outcome], seen: &[Outcome]) {
+fn show_no_difference(
+    settings: &Settings,
+    tries: &[Try],
+    expected: &[ConnectionOutcome],
+    seen: &[ConnectionOutcome],
+) {
     let differences: Vec<String> = tries
         .iter()
         .zip(expected.iter().zip(seen))

@@ -7,7 +7,7 @@ use crate::iptables_rules::{VARIANTS, rules};
 use crate::pod::From::World;
 use crate::pod::{Pod, istio_init};
 use crate::settings::{SEARCH_PATH, Settings};
-use e2e::sockets::Outcome;
+use e2e::sockets::ConnectionOutcome;
 use e2e::sockets::Transport::{Tcp, Udp};
 use e2e::tracer::{self, End, Victims};
 
@@ -58,7 +58,7 @@ fn killed_everywhere(old: Option<&Settings>, new: Option<&Settings>) {
     };
     let [old_state, new_state] = [old, new].map(|settings| {
         settle(settings);
-        State::of(&pod)
+        PodState::from_pod(&pod)
     });
     assert_ne!(old_state.kernel.rules, new_state.kernel.rules);
     assert_ne!(old_state.fates, new_state.fates);
@@ -71,7 +71,7 @@ fn killed_everywhere(old: Option<&Settings>, new: Option<&Settings>) {
             assert_eq!(code, 0);
             break;
         }
-        let kernel = Kernel::of(&pod);
+        let kernel = KernelState::from_pod(&pod);
         let is_old = kernel.rules == old_state.kernel.rules;
         if is_old {
             kept += 1;
@@ -79,7 +79,7 @@ fn killed_everywhere(old: Option<&Settings>, new: Option<&Settings>) {
             replaced += 1;
         }
         if !known.contains(&kernel) {
-            let state = State { fates: fates(&pod), kernel: kernel.clone() };
+            let state = PodState { fates: fates(&pod), kernel: kernel.clone() };
             let expected = if is_old { &old_state } else { &new_state };
             let rules = &state.kernel.rules;
             assert_eq!(rules, &expected.kernel.rules, "stop {stop}: neither the old nor the new");
@@ -101,7 +101,7 @@ fn killed_everywhere(old: Option<&Settings>, new: Option<&Settings>) {
             }
             known.push(kernel.clone());
             settle(new);
-            let left = new_state.difference(&State::of(&pod));
+            let left = new_state.difference(&PodState::from_pod(&pod));
             assert!(left.is_empty(), "the next run does not mend what stop {stop} left:\n{left}");
             settle(old);
         } else if kernel != old_state.kernel {
@@ -122,8 +122,8 @@ fn killed_in_places(variant: &'static str, victims: Victims) {
         };
         let rules = || without_empty_tables(&(rules(&pod, "nft") + &rules(&pod, "legacy")));
         let whole = || {
-            let state = State::of(&pod);
-            State { kernel: Kernel { rules: rules(), ..state.kernel }, ..state }
+            let state = PodState::from_pod(&pod);
+            PodState { kernel: KernelState { rules: rules(), ..state.kernel }, ..state }
         };
         settle(new);
         let planned = whole();
@@ -159,21 +159,21 @@ fn killed_in_places(variant: &'static str, victims: Victims) {
 
 /// State that a run can change, and the observed packets.
 #[derive(Debug, PartialEq, Eq)]
-struct State {
-    kernel: Kernel,
-    fates: Vec<Outcome>,
+struct PodState {
+    kernel: KernelState,
+    fates: Vec<ConnectionOutcome>,
 }
 
-/// State that a run can change.
+/// Kernel state that a run can change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Kernel {
+struct KernelState {
     rules: String,
     /// Addresses, policy rules and routes.
     beside: Vec<String>,
 }
 
-impl Kernel {
-    fn of(pod: &Pod) -> Self {
+impl KernelState {
+    fn from_pod(pod: &Pod) -> Self {
         let script = "nft -s list ruleset; echo BESIDE; \
                       ip -o address; ip rule; ip -6 rule; ip route show table all";
         let mut shell = Command::new("sh");
@@ -186,7 +186,7 @@ impl Kernel {
     }
 }
 
-fn fates(pod: &Pod) -> Vec<Outcome> {
+fn fates(pod: &Pod) -> Vec<ConnectionOutcome> {
     pod.outcomes(&[
         attempt(APP, Tcp, "203.0.113.7:80"),
         attempt(APP, Tcp, "[2001:db8::7]:443"),
@@ -197,9 +197,9 @@ fn fates(pod: &Pod) -> Vec<Outcome> {
     ])
 }
 
-impl State {
-    fn of(pod: &Pod) -> Self {
-        Self { kernel: Kernel::of(pod), fates: fates(pod) }
+impl PodState {
+    fn from_pod(pod: &Pod) -> Self {
+        Self { kernel: KernelState::from_pod(pod), fates: fates(pod) }
     }
 
     /// Returns the lines that only one side has; empty if both are equal.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use e2e::conntrack::forget_connections;
 use e2e::netns::{Namespace, Owner, succeed};
-use e2e::sockets::{Listeners, Outcome, Transport, reach};
+use e2e::sockets::{ConnectionOutcome, Listeners, Transport, reach};
 use e2e::wait::until;
 
 use crate::istio;
@@ -157,7 +157,7 @@ impl Pod {
     }
 
     /// Returns the outcome of each attempt.
-    pub(crate) fn outcomes(&self, tries: &[Try]) -> Vec<Outcome> {
+    pub(crate) fn outcomes(&self, tries: &[Try]) -> Vec<ConnectionOutcome> {
         // One thread per series of attempts from the same origin.
         tries
             .chunk_by(|one, next| one.from == next.from)
@@ -180,7 +180,7 @@ impl Pod {
         &self,
         attempt: &Try,
         goes_on: impl Fn() -> bool + Send + Sync,
-    ) -> BTreeMap<Outcome, usize> {
+    ) -> BTreeMap<ConnectionOutcome, usize> {
         let repeat = || {
             let mut outcomes = BTreeMap::new();
             while goes_on() {
@@ -222,8 +222,8 @@ impl Pod {
     pub(crate) fn outcomes_afresh(
         &self,
         tries: &[Try],
-        is_expected: impl Fn(usize, &Outcome) -> bool,
-    ) -> Vec<Outcome> {
+        is_expected: impl Fn(usize, &ConnectionOutcome) -> bool,
+    ) -> Vec<ConnectionOutcome> {
         self.forget_connections();
         let mut outcomes = self.outcomes(tries);
         let is_odd = |place: &usize| !is_expected(*place, &outcomes[*place]);
@@ -262,8 +262,8 @@ impl Pod {
             let target = SocketAddr::new(address(neighbour), 80);
             let from = From::Pod(Owner::ROOT);
             let attempt = Try { from, transport: Transport::Tcp, source: None, target };
-            let answered =
-                (0..5).any(|_| matches!(self.outcomes(&[attempt])[..], [Outcome::Answered(_)]));
+            let answered = (0..5)
+                .any(|_| matches!(self.outcomes(&[attempt])[..], [ConnectionOutcome::Answered(_)]));
             assert!(answered, "{neighbour} does not answer");
         }
     }

@@ -140,7 +140,8 @@ struct Cgroup {
 }
 
 impl Cgroup {
-    /// `None` in a user namespace, where cgroups belong to the machine's root; the test is left out.
+    /// `None` in a user namespace, where cgroups belong to the machine's root; the test is left
+    /// out.
     fn create(most: u32) -> Option<Self> {
         let unified = Path::new("/sys/fs/cgroup");
         let separate = unified.join("pids");

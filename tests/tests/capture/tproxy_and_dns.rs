@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use e2e::netns::Owner;
 use e2e::sockets::Transport::{Tcp, Udp};
-use e2e::sockets::{Outcome, reach_in_the_name_of};
+use e2e::sockets::{ConnectionOutcome, reach_in_the_name_of};
 
 use crate::flags::{APP, PROXY, check, owned_by};
 use crate::pod::From::World;
@@ -47,7 +47,7 @@ fn proxy_calls_application_from_client_address() {
         let target: SocketAddr = target.parse().unwrap();
         let call = || reach_in_the_name_of(client, 1400, target);
         let outcome = pod.namespace.run_as(Owner { uid: 0, gid: 1337 }, call).unwrap();
-        let Outcome::Answered(answer) = outcome else { panic!("{client}: {outcome:?}") };
+        let ConnectionOutcome::Answered(answer) = outcome else { panic!("{client}: {outcome:?}") };
         assert_eq!((answer.by.as_str(), answer.client), ("pod:80", client.ip().to_string()));
     }
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use e2e::sockets::Outcome;
+use e2e::sockets::ConnectionOutcome;
 use e2e::sockets::Transport::{Tcp, Udp};
 
 use crate::flags::{APP, PROXY, attempt};
@@ -108,7 +108,7 @@ fn all_fare_the_same(pod: &Pod, work: impl Fn()) {
     ];
     let before = pod.outcomes(&tries);
     let done = AtomicBool::new(false);
-    let seen: Vec<BTreeMap<Outcome, usize>> = thread::scope(|scope| {
+    let seen: Vec<BTreeMap<ConnectionOutcome, usize>> = thread::scope(|scope| {
         let clients: Vec<_> = tries
             .iter()
             .map(|attempt| {
@@ -124,7 +124,7 @@ fn all_fare_the_same(pod: &Pod, work: impl Fn()) {
     });
     for ((attempt, before), seen) in tries.iter().zip(before).zip(seen) {
         assert!(seen.values().sum::<usize>() >= REPETITIONS, "{attempt:?}: {seen:?}");
-        let alike: Vec<&Outcome> = seen.keys().collect();
+        let alike: Vec<&ConnectionOutcome> = seen.keys().collect();
         assert_eq!(alike, [&before], "{attempt:?}: {seen:?}");
     }
 }

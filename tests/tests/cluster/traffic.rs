@@ -21,20 +21,20 @@ pub(crate) fn both_envoys_count_captured_traffic(fixture: &Fixture) -> Result<()
 
     let client = shop.pod("app=client")?;
     let seen = request(&shop, &client, &server, "http://web/")?;
-    assert_eq!(seen, Seen { by_client: 1, by_server: 1 });
+    assert_eq!(seen, CountedConnections { by_client: 1, by_server: 1 });
 
     // The example's pod excludes this port from the mesh.
     let seen = request(&shop, &client, &server, "http://web:9090/")?;
-    assert_eq!(seen, Seen { by_client: 1, by_server: 0 });
+    assert_eq!(seen, CountedConnections { by_client: 1, by_server: 0 });
 
     let range = format!("{service}/32");
     let around = pod_with(&shop, "by-range", CLIENT, "excludeOutboundIPRanges", &range)?;
     let seen = request(&shop, &around, &server, "http://web/")?;
-    assert_eq!(seen, Seen { by_client: 0, by_server: 1 });
+    assert_eq!(seen, CountedConnections { by_client: 0, by_server: 1 });
 
     let around = pod_with(&shop, "by-port", CLIENT, "excludeOutboundPorts", "80")?;
     let seen = request(&shop, &around, &server, "http://web/")?;
-    assert_eq!(seen, Seen { by_client: 0, by_server: 1 });
+    assert_eq!(seen, CountedConnections { by_client: 0, by_server: 1 });
 
     let picky = pod_with(&shop, "picky", SERVER, "includeInboundPorts", "8080")?;
     let address = address_of(&picky)?;
@@ -42,27 +42,32 @@ pub(crate) fn both_envoys_count_captured_traffic(fixture: &Fixture) -> Result<()
         wait::until("its server listens", PATIENCE, || http::get((address, port).into(), "/"))?;
     }
     let seen = request(&shop, &client, &picky, &format!("http://{address}:8080/"))?;
-    assert_eq!(seen, Seen { by_client: 1, by_server: 1 });
+    assert_eq!(seen, CountedConnections { by_client: 1, by_server: 1 });
     let seen = request(&shop, &client, &picky, &format!("http://{address}:9090/"))?;
-    assert_eq!(seen, Seen { by_client: 1, by_server: 0 });
+    assert_eq!(seen, CountedConnections { by_client: 1, by_server: 0 });
     shop.delete()
 }
 
 /// Number of further connections that each Envoy has counted after one request.
 #[derive(Debug, PartialEq, Eq)]
-struct Seen {
+struct CountedConnections {
     by_client: u64,
     by_server: u64,
 }
 
-fn request(shop: &Namespace<'_>, client: &Value, server: &Value, url: &str) -> Result<Seen> {
+fn request(
+    shop: &Namespace<'_>,
+    client: &Value,
+    server: &Value,
+    url: &str,
+) -> Result<CountedConnections> {
     let before = (connections(client)?, connections(server)?);
     let page = shop.exec(name_of(client), "client", &["wget", "-q", "-O", "-", url])?;
     assert_eq!(page, "Hello from web.\n", "{url}");
     let after = (connections(client)?, connections(server)?);
     let outbound = |(client, _): &(Connections, Connections)| client.outbound;
     let inbound = |(_, server): &(Connections, Connections)| server.inbound;
-    Ok(Seen {
+    Ok(CountedConnections {
         by_client: outbound(&after) - outbound(&before),
         by_server: inbound(&after) - inbound(&before),
     })

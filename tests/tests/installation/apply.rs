@@ -94,7 +94,7 @@ pub(crate) fn removed_entry_disappears(fixture: &Fixture) -> Result<()> {
     for apply in [&["apply", "--filename", "-"][..], &["apply", "--server-side", "--filename", "-"]]
     {
         fixture.clear()?;
-        let with_auto = fixture.render(Composition::of(&["auto"]))?;
+        let with_auto = fixture.render(Composition::new(&["auto"]))?;
         fixture.kubectl().must_with_input(apply, &with_auto)?;
         let injector = Injector::of_manifests(fixture, &with_auto)?;
         let published = fixture.until_published(CONFIGURATION)?;
@@ -235,14 +235,14 @@ pub(crate) fn pod_security_standard_accepts_all_our_pods(fixture: &Fixture) -> R
 }
 
 const CONFIGURATION: &str = "istio-sidecar-injector";
-const BASE: Composition = Composition::of(&[]);
+const BASE: Composition = Composition::new(&[]);
 /// Components with a `caBundle` from cert-manager or the like. The injector writes nothing there.
 const KEPT_BY_OTHERS: [&str; 2] = ["cert-manager", "csr"];
 const COMPOSITIONS: [Composition; 7] = [
     BASE,
-    Composition::of(&["cert-manager", "auto", "fail-open"]),
-    Composition::of(&["ha", "prometheus", "grafana", "network-policy", "trust-probe"]),
-    Composition::of(&[
+    Composition::new(&["cert-manager", "auto", "fail-open"]),
+    Composition::new(&["ha", "prometheus", "grafana", "network-policy", "trust-probe"]),
+    Composition::new(&[
         "kube-system",
         "prometheus",
         "reports",
@@ -251,7 +251,7 @@ const COMPOSITIONS: [Composition; 7] = [
         "client-certificates",
         "dormant",
     ]),
-    Composition { tags: &["prod"], ..Composition::of(&["no-create", "openshift", "cni", "aks"]) },
+    Composition { tags: &["prod"], ..Composition::new(&["no-create", "openshift", "cni", "aks"]) },
     Composition { components: &["ha", "revision"], revision: Some("canary"), tags: &["a", "b"] },
     Composition {
         components: &["no-create", "prometheus", "revision", "no-guard-policy", "default-tag"],

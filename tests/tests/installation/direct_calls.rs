@@ -15,7 +15,7 @@ use crate::injector::Injector;
 pub(crate) fn anonymous_call_changes_nothing_and_reveals_no_secret(
     fixture: &Fixture,
 ) -> Result<()> {
-    let rendered = fixture.render(Composition::of(&[]))?;
+    let rendered = fixture.render(Composition::new(&[]))?;
     fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
     let injector = Injector::of_manifests(fixture, &rendered)?;
     fixture.until_published("istio-sidecar-injector")?;
@@ -46,13 +46,13 @@ pub(crate) fn anonymous_call_changes_nothing_and_reveals_no_secret(
     };
 
     let before = state(fixture, &injector)?;
-    let mut told = String::new();
+    let mut answers = String::new();
     for namespace in ["istio-system", "kube-system", "default", "nowhere"] {
         let (code, answer) = ask("POST", "/inject", &review(namespace))?;
         ensure!(code == 200, "{namespace}: {code} {answer}");
-        told += &answer;
+        answers += &answer;
     }
-    ensure!(told.contains("\"patch\""), "no pod was injected: {told}");
+    ensure!(answers.contains("\"patch\""), "no pod was injected: {answers}");
     for (method, path) in [
         ("GET", "/inject"),
         ("POST", "/"),
@@ -67,16 +67,16 @@ pub(crate) fn anonymous_call_changes_nothing_and_reveals_no_secret(
             (300..500).contains(&code) && answer.len() < 200,
             "{method} {path}: {code} {answer}"
         );
-        told += &answer;
+        answers += &answer;
     }
 
     let secret = fixture.get("secret", "sidecar-injector-ca")?;
     let data = secret["data"].as_object().context("the Secret is empty")?;
     for (key, value) in data {
         let value = value.as_str().unwrap_or_default();
-        ensure!(value.len() < 40 || !told.contains(value), "{key} is in the answer");
+        ensure!(value.len() < 40 || !answers.contains(value), "{key} is in the answer");
     }
-    let says = |word: &str| ensure_absent(&told, word);
+    let says = |word: &str| ensure_absent(&answers, word);
     ["PRIVATE KEY", "BEGIN CERTIFICATE", "/var/run/secrets/kubernetes.io/serviceaccount/token"]
         .into_iter()
         .try_for_each(says)?;
@@ -84,8 +84,8 @@ pub(crate) fn anonymous_call_changes_nothing_and_reveals_no_secret(
     Ok(())
 }
 
-fn ensure_absent(told: &str, word: &str) -> Result<()> {
-    ensure!(!told.contains(word), "{word} is in the answer: {told}");
+fn ensure_absent(answers: &str, word: &str) -> Result<()> {
+    ensure!(!answers.contains(word), "{word} is in the answer: {answers}");
     Ok(())
 }
 

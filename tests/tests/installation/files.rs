@@ -126,7 +126,7 @@ fn expiry(injector: &Injector) -> Result<u64> {
 }
 
 const COMPOSITIONS: [Composition; 2] = [
-    Composition::of(&["files"]),
+    Composition::new(&["files"]),
     Composition { components: &["cert-manager", "revision"], revision: Some("canary"), tags: &[] },
 ];
 /// Number of pods after each step.

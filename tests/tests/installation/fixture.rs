@@ -53,7 +53,8 @@ impl Fixture {
             let name = format!("crd/{plural}.{group}");
             kubectl.must(["wait", "--for=condition=Established", &name])?;
         }
-        let leftovers = runtime.block_on(async { Leftovers::of(servers.admin(0).await?).await })?;
+        let leftovers =
+            runtime.block_on(async { Leftovers::new(servers.admin(0).await?).await })?;
         Ok(Self { programs, servers, injector, runtime, leftovers, _controllers: controllers })
     }
 

@@ -16,7 +16,7 @@ use crate::injector::{Injector, token, token_in};
 use crate::pods;
 
 pub(crate) fn injector_account_can_change_only_ca_bundle(fixture: &Fixture) -> Result<()> {
-    let rendered = fixture.render(Composition::of(&[]))?;
+    let rendered = fixture.render(Composition::new(&[]))?;
     fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
     // More permissions than the manifests grant, so that the policy is what denies.
     fixture.kubectl().must_with_input(["apply", "--filename", "-"], WIDER)?;
@@ -121,7 +121,7 @@ pub(crate) fn revision_has_its_own_guard_policies(fixture: &Fixture) -> Result<(
     let apply = ["apply", "--filename", "-"];
     let canary = Composition { components: &["revision"], revision: Some("canary"), tags: &[] };
     let canary = fixture.render(canary)?;
-    for rendered in [&fixture.render(Composition::of(&[]))?, &canary] {
+    for rendered in [&fixture.render(Composition::new(&[]))?, &canary] {
         fixture.kubectl().must_with_input(apply, rendered)?;
     }
     let mut thieves = Vec::new();
@@ -161,7 +161,7 @@ pub(crate) fn revision_has_its_own_guard_policies(fixture: &Fixture) -> Result<(
 /// expressions. The policies do not bind an account of the same name in another namespace.
 pub(crate) fn installation_in_another_namespace_is_guarded(fixture: &Fixture) -> Result<()> {
     let folder = TempDir::new().context("making a folder for a kustomization")?;
-    fs::write(folder.path().join("base.yaml"), fixture.render(Composition::of(&[]))?)?;
+    fs::write(folder.path().join("base.yaml"), fixture.render(Composition::new(&[]))?)?;
     let kustomization = "{resources: [base.yaml], namespace: istio-elsewhere}";
     fs::write(folder.path().join("kustomization.yaml"), kustomization)?;
     let path = folder.path().to_str().context("a path in UTF-8")?;
@@ -199,7 +199,7 @@ pub(crate) fn installation_in_another_namespace_is_guarded(fixture: &Fixture) ->
 /// A Secret that exists before the injector may have an owner, as operators set it, a finalizer and
 /// another type. A policy that rejected those would leave the injector without a CA.
 pub(crate) fn secret_with_foreign_owner_is_still_written(fixture: &Fixture) -> Result<()> {
-    let rendered = fixture.render(Composition::of(&[]))?;
+    let rendered = fixture.render(Composition::new(&[]))?;
     fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
     let owner = fixture.get("configmap", "istio")?["metadata"]["uid"].clone();
     let secret = json!({
@@ -231,7 +231,7 @@ pub(crate) fn secret_with_foreign_owner_is_still_written(fixture: &Fixture) -> R
 pub(crate) fn secret_turned_into_a_token_is_reported_and_not_written(
     fixture: &Fixture,
 ) -> Result<()> {
-    let rendered = fixture.render(Composition::of(&[]))?;
+    let rendered = fixture.render(Composition::new(&[]))?;
     fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
     until_secrets_are_guarded(fixture)?;
     let injector = Injector::of_manifests(fixture, &rendered)?;

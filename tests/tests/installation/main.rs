@@ -58,8 +58,8 @@ macro_rules! stories {
             let name = concat!(stringify!($module), "::", stringify!($story));
             Trial::test(name, move || {
                 let fixture = fixture.ok_or("it was only listed")?;
-                let told = fixture.clear().and_then(|()| $module::$story(&fixture));
-                told.map_err(|error| Failed::from(failure::tell(name, &error)))
+                let result = fixture.clear().and_then(|()| $module::$story(&fixture));
+                result.map_err(|error| Failed::from(failure::tell(name, &error)))
             })
         }),*]
     };

@@ -37,12 +37,12 @@ pub(crate) fn migration_from_istiod_and_back_injects_each_pod_once(
     stream.until_only(BY_ISTIOD, ENOUGH)?;
 
     // Beside istiod's; it is not called until it has a caBundle.
-    let dormant = fixture.render(Composition::of(&["istiod", "dormant"]))?;
+    let dormant = fixture.render(Composition::new(&["istiod", "dormant"]))?;
     let apply = ["apply", "--server-side", "--filename", "-"];
     fixture.kubectl().must_with_input(apply, &dormant)?;
     let ours = Injector::of_manifests(fixture, &dormant)?;
     fixture.until_published(OURS)?;
-    let called = fixture.render(Composition::of(&["istiod"]))?;
+    let called = fixture.render(Composition::new(&["istiod"]))?;
     fixture.kubectl().must_with_input(apply, &called)?;
     stream.until_only(BY_ISTIOD, ENOUGH)?;
 
@@ -91,7 +91,7 @@ struct Istiod {
 impl Istiod {
     fn install(fixture: &Fixture) -> Result<Self> {
         fixture.make_namespace()?;
-        let base = fixture.render(Composition::of(&[]))?;
+        let base = fixture.render(Composition::new(&[]))?;
         let mut maps =
             [document(&base, "ConfigMap", "istio")?, document(&base, "ConfigMap", ISTIODS)?];
         let values = maps[1]["data"]["values"].as_str().context("no values")?;

@@ -12,7 +12,7 @@ use crate::injector::Injector;
 use crate::pods;
 
 pub(crate) fn alerts_and_dashboard_use_existing_metrics(fixture: &Fixture) -> Result<()> {
-    let rendered = fixture.render(Composition::of(&["prometheus", "grafana"]))?;
+    let rendered = fixture.render(Composition::new(&["prometheus", "grafana"]))?;
     fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
     let injector = Injector::of_manifests(fixture, &rendered)?;
     fixture.until_published("istio-sidecar-injector")?;
@@ -41,10 +41,10 @@ pub(crate) fn alerts_and_dashboard_use_existing_metrics(fixture: &Fixture) -> Re
     let names: BTreeSet<&str> = expressions.iter().flat_map(|expr| metrics_of(expr)).collect();
     ensure!(names.len() > 15, "only {names:?} are asked for");
     for name in names {
-        let told = page
+        let is_exported = page
             .lines()
             .any(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])));
-        ensure!(told, "no metric {name} on\n{page}");
+        ensure!(is_exported, "no metric {name} on\n{page}");
     }
     // Labels that expressions select.
     for series in [

@@ -16,7 +16,7 @@ pub(crate) struct Leftovers {
 
 impl Leftovers {
     /// Reads the kinds from the API server; kinds defined later are not included.
-    pub(crate) async fn of(client: Client) -> Result<Self> {
+    pub(crate) async fn new(client: Client) -> Result<Self> {
         let discovery = Discovery::new(client.clone()).run().await.context("asking for kinds")?;
         let mut kinds = Vec::new();
         for group in discovery.groups() {

@@ -11,7 +11,7 @@ use crate::pods;
 
 /// Tests every way in which a user who may create pods could evade injection, and every valid pod.
 pub(crate) fn required_injection_allows_no_pod_without_sidecar(fixture: &Fixture) -> Result<()> {
-    let rendered = fixture.render(Composition::of(&["require-injection"]))?;
+    let rendered = fixture.render(Composition::new(&["require-injection"]))?;
     fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
     let _injector = Injector::of_manifests(fixture, &rendered)?;
     let client = pods::client(fixture)?;

@@ -9,7 +9,7 @@ use crate::pods;
 
 /// Two revisions, each with a CA of its own, and a tag that points at one of them.
 pub(crate) fn tag_selects_its_revision(fixture: &Fixture) -> Result<()> {
-    let base = fixture.render(Composition::of(&[]))?;
+    let base = fixture.render(Composition::new(&[]))?;
     let canary =
         Composition { components: &["revision"], revision: Some("canary"), tags: &["prod"] };
     // Their settings distinguish them.

@@ -230,8 +230,8 @@ fn granted(rendered: &str) -> Result<BTreeSet<(String, String)>> {
 }
 
 const COMPOSITIONS: [Composition; 2] = [
-    Composition::of(&["prometheus", "trust-probe", "reports"]),
-    Composition::of(&["prometheus", "trust-probe", "reports", "csr", "csr-approval"]),
+    Composition::new(&["prometheus", "trust-probe", "reports"]),
+    Composition::new(&["prometheus", "trust-probe", "reports", "csr", "csr-approval"]),
 ];
 /// Each permission of a component, and the remaining function without it.
 const RIGHTS: [(&str, &str, &str, Without); 10] = [

@@ -21,8 +21,8 @@ pub(crate) fn first_installation_rejects_no_pod(fixture: &Fixture) -> Result<()>
 }
 
 fn installed(fixture: &Fixture, apply: &[&str]) -> Result<()> {
-    let dormant = fixture.render(Composition::of(&["dormant"]))?;
-    let called = fixture.render(Composition::of(&[]))?;
+    let dormant = fixture.render(Composition::new(&["dormant"]))?;
+    let called = fixture.render(Composition::new(&[]))?;
     let client = pods::client(fixture)?;
     pods::namespace(fixture, "istio-labelled", "istio-injection=enabled")?;
     let stream = Stream::of_any(fixture, &client, &["istio-labelled"]);
@@ -46,7 +46,7 @@ fn without_the_first_step_pods_are_refused(fixture: &Fixture) -> Result<()> {
     let apply = ["apply", "--filename", "-"];
     let client = pods::client(fixture)?;
     pods::namespace(fixture, "istio-labelled", "istio-injection=enabled")?;
-    fixture.kubectl().must_with_input(apply, &fixture.render(Composition::of(&[]))?)?;
+    fixture.kubectl().must_with_input(apply, &fixture.render(Composition::new(&[]))?)?;
     wait::until("the API server rejects pods", PATIENCE, || {
         let refused = fixture.runtime.block_on(pods::create(&client, "istio-labelled")).err();
         let refused = refused.context("not yet")?;
@@ -54,7 +54,7 @@ fn without_the_first_step_pods_are_refused(fixture: &Fixture) -> Result<()> {
         ensure!(said.contains("failed calling webhook"), "{said}");
         anyhow::Ok(())
     })?;
-    fixture.kubectl().must_with_input(apply, &fixture.render(Composition::of(&["dormant"]))?)?;
+    fixture.kubectl().must_with_input(apply, &fixture.render(Composition::new(&["dormant"]))?)?;
     wait::until("pods are let in", PATIENCE, || {
         fixture.runtime.block_on(pods::create(&client, "istio-labelled")).map(drop)
     })

@@ -20,7 +20,7 @@ use crate::injector::{Injector, token};
 pub(crate) fn stolen_token_reaches_only_the_injectors_objects(fixture: &Fixture) -> Result<()> {
     let injector_requests = injector_requests();
     let injector = install(fixture, UNGUARDED)?;
-    let thief = Thief::of(fixture, "sidecar-injector")?;
+    let thief = Thief::new(fixture, "sidecar-injector")?;
     for attempt in NOTHING_OF_ITS {
         thief.is_forbidden(attempt)?;
     }
@@ -32,7 +32,7 @@ pub(crate) fn stolen_token_reaches_only_the_injectors_objects(fixture: &Fixture)
         ensure!(answer.code < 300, "the guard policies guard nothing: {attempt:?}: {answer:?}");
     }
 
-    let guarded = fixture.render(Composition::of(&[]))?;
+    let guarded = fixture.render(Composition::new(&[]))?;
     fixture.kubectl().must_with_input(["apply", "--filename", "-"], &guarded)?;
     let attempts = attempts_roles_cannot_deny(&thief)?;
     // Policies take effect a moment after they are written, each at its own time.
@@ -58,9 +58,9 @@ pub(crate) fn stolen_token_reaches_only_the_injectors_objects(fixture: &Fixture)
     drop(injector);
 
     fixture.clear()?;
-    let files = fixture.render(Composition::of(&["files"]))?;
+    let files = fixture.render(Composition::new(&["files"]))?;
     fixture.kubectl().must_with_input(["apply", "--filename", "-"], &files)?;
-    let thief = Thief::of(fixture, "sidecar-injector")?;
+    let thief = Thief::new(fixture, "sidecar-injector")?;
     // Reads reveal most, and permissions are checked before the bodies of writes.
     let own = injector_requests.iter().map(|(attempt, _)| (attempt.verb, attempt.path.as_str()));
     for attempt in NOTHING_OF_ITS.iter().copied().chain(own) {
@@ -77,7 +77,7 @@ pub(crate) fn stolen_token_reaches_only_the_injectors_objects(fixture: &Fixture)
 pub(crate) fn stolen_token_cannot_obtain_another_accounts_token(fixture: &Fixture) -> Result<()> {
     let mut injector = install(fixture, UNGUARDED)?;
     injector.process.stop()?;
-    let thief = Thief::of(fixture, "sidecar-injector")?;
+    let thief = Thief::new(fixture, "sidecar-injector")?;
     let own = format!("{SECRETS}/{CA}");
     let orphan = thief.with_an_owner_that_does_not_exist()?;
     let answer = thief.send("update", &own, &orphan, Dry::No)?;
@@ -94,8 +94,8 @@ pub(crate) fn stolen_token_cannot_obtain_another_accounts_token(fixture: &Fixtur
     ensure!(answer.body.contains("kubernetes.io/service-account-token"), "{answer:?}");
 
     fixture.clear()?;
-    let _injector = install(fixture, Composition::of(&[]))?;
-    let thief = Thief::of(fixture, "sidecar-injector")?;
+    let _injector = install(fixture, Composition::new(&[]))?;
+    let thief = Thief::new(fixture, "sidecar-injector")?;
     let orphan = thief.with_an_owner_that_does_not_exist()?;
     wait::until("the policy is in force", PATIENCE, || {
         let answer = thief.send("update", &own, &orphan, Dry::Yes)?;
@@ -120,12 +120,12 @@ pub(crate) fn stolen_token_cannot_store_a_config_map(fixture: &Fixture) -> Resul
         thief.send("create", MAPS, &map, dry)
     };
     let apply = ["apply", "--filename", "-"];
-    let rendered = fixture.render(Composition::of(&["trust-probe", "no-guard-policy"]))?;
+    let rendered = fixture.render(Composition::new(&["trust-probe", "no-guard-policy"]))?;
     fixture.kubectl().must_with_input(apply, &rendered)?;
-    let thief = Thief::of(fixture, "sidecar-injector")?;
+    let thief = Thief::new(fixture, "sidecar-injector")?;
     let answer = create(&thief, Dry::No)?;
     ensure!(answer.code == 201, "the guard policy guards nothing: {answer:?}");
-    let guarded = fixture.render(Composition::of(&["trust-probe"]))?;
+    let guarded = fixture.render(Composition::new(&["trust-probe"]))?;
     fixture.kubectl().must_with_input(apply, &guarded)?;
     wait::until("the policy is in force", PATIENCE, || {
         let answer = create(&thief, Dry::No)?;
@@ -175,7 +175,7 @@ struct Thief<'a> {
 }
 
 impl<'a> Thief<'a> {
-    fn of(fixture: &'a Fixture, account: &str) -> Result<Self> {
+    fn new(fixture: &'a Fixture, account: &str) -> Result<Self> {
         let token = token(fixture, account)?;
         let client = fixture.runtime.block_on(fixture.servers.client(0, &token))?;
         Ok(Self { fixture, client })
@@ -368,7 +368,7 @@ fn token_of_another(name: &str) -> Value {
     })
 }
 
-const UNGUARDED: Composition = Composition::of(&["no-guard-policy"]);
+const UNGUARDED: Composition = Composition::new(&["no-guard-policy"]);
 const CA: &str = "sidecar-injector-ca";
 const SECRETS: &str = "/api/v1/namespaces/istio-system/secrets";
 const MAPS: &str = "/api/v1/namespaces/istio-system/configmaps";

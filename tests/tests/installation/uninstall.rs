@@ -10,9 +10,12 @@ use crate::injector::Injector;
 pub(crate) fn deleting_the_manifests_leaves_nothing(fixture: &Fixture) -> Result<()> {
     for (composition, has_secret) in [
         // The Namespace is deleted with the Secret.
-        (Composition::of(&["ha", "prometheus", "grafana", "network-policy", "trust-probe"]), false),
+        (
+            Composition::new(&["ha", "prometheus", "grafana", "network-policy", "trust-probe"]),
+            false,
+        ),
         // The Namespace stays, and the manifests contain the Secret.
-        (Composition::of(&["no-create", "istiod"]), false),
+        (Composition::new(&["no-create", "istiod"]), false),
         // The Namespace stays with the Secret; the documented command deletes it.
         (Composition { tags: &["prod"], ..CANARY }, true),
     ] {

@@ -15,7 +15,7 @@ pub(crate) fn pods_are_rejected_without_replica_until_webhook_removal(
     fixture: &Fixture,
 ) -> Result<()> {
     let apply = ["apply", "--filename", "-"];
-    let rendered = fixture.render(Composition::of(&[]))?;
+    let rendered = fixture.render(Composition::new(&[]))?;
     fixture.kubectl().must_with_input(apply, &rendered)?;
     let mut injector = Injector::of_manifests(fixture, &rendered)?;
     fixture.until_published(NAME)?;

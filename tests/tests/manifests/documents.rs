@@ -76,8 +76,8 @@ fn render(programs: &Programs, composition: Composition) -> Rendering {
     Rendering { composition, documents }
 }
 
-pub(crate) const BASE: Composition = Composition::of(&[]);
-pub(crate) const AUTO: Composition = Composition::of(&["auto"]);
+pub(crate) const BASE: Composition = Composition::new(&[]);
+pub(crate) const AUTO: Composition = Composition::new(&["auto"]);
 pub(crate) const CANARY: Composition =
     Composition { components: &["revision"], revision: Some("canary"), tags: &[] };
 pub(crate) const TAGGED: Composition = Composition { tags: &["prod", "pre-prod"], ..CANARY };
@@ -85,12 +85,12 @@ pub(crate) const DEFAULT_TAG: Composition =
     Composition { components: &["revision", "default-tag"], ..CANARY };
 pub(crate) const AUTO_DEFAULT_TAG: Composition =
     Composition { components: &["auto", "revision", "default-tag"], tags: &["prod"], ..CANARY };
-pub(crate) const DORMANT: Composition = Composition::of(&["dormant"]);
-pub(crate) const KUBE_SYSTEM: Composition = Composition::of(&["kube-system", "auto"]);
-pub(crate) const ISTIOD: Composition = Composition::of(&["istiod"]);
-pub(crate) const AUTO_ISTIOD: Composition = Composition::of(&["auto", "istiod"]);
-pub(crate) const FILES: Composition = Composition::of(&["files"]);
-pub(crate) const CERT_MANAGER: Composition = Composition::of(&["cert-manager"]);
+pub(crate) const DORMANT: Composition = Composition::new(&["dormant"]);
+pub(crate) const KUBE_SYSTEM: Composition = Composition::new(&["kube-system", "auto"]);
+pub(crate) const ISTIOD: Composition = Composition::new(&["istiod"]);
+pub(crate) const AUTO_ISTIOD: Composition = Composition::new(&["auto", "istiod"]);
+pub(crate) const FILES: Composition = Composition::new(&["files"]);
+pub(crate) const CERT_MANAGER: Composition = Composition::new(&["cert-manager"]);
 
 /// Optional features, with a revision.
 const FEATURES: Composition = Composition {
@@ -116,30 +116,30 @@ const COMPOSITIONS: [Composition; 42] = [
     ISTIOD,
     FILES,
     CERT_MANAGER,
-    Composition::of(&["aks"]),
-    Composition::of(&["client-certificates"]),
-    Composition::of(&["cni"]),
-    Composition::of(&["csr"]),
-    Composition::of(&["csr", "csr-approval"]),
-    Composition::of(&["fail-open"]),
-    Composition::of(&["grafana"]),
-    Composition::of(&["ha"]),
-    Composition::of(&["network-policy"]),
-    Composition::of(&["no-create"]),
-    Composition::of(&["no-guard-policy"]),
-    Composition::of(&["no-namespace"]),
-    Composition::of(&["openshift"]),
-    Composition::of(&["prometheus"]),
-    Composition::of(&["reports"]),
-    Composition::of(&["require-injection"]),
-    Composition::of(&["trust-probe"]),
+    Composition::new(&["aks"]),
+    Composition::new(&["client-certificates"]),
+    Composition::new(&["cni"]),
+    Composition::new(&["csr"]),
+    Composition::new(&["csr", "csr-approval"]),
+    Composition::new(&["fail-open"]),
+    Composition::new(&["grafana"]),
+    Composition::new(&["ha"]),
+    Composition::new(&["network-policy"]),
+    Composition::new(&["no-create"]),
+    Composition::new(&["no-guard-policy"]),
+    Composition::new(&["no-namespace"]),
+    Composition::new(&["openshift"]),
+    Composition::new(&["prometheus"]),
+    Composition::new(&["reports"]),
+    Composition::new(&["require-injection"]),
+    Composition::new(&["trust-probe"]),
     Composition { tags: &["prod"], ..BASE },
-    Composition { tags: &["prod"], ..Composition::of(&["files", "ha"]) },
-    Composition::of(&["auto", "cert-manager", "ha", "network-policy", "fail-open"]),
-    Composition::of(&["istiod", "no-create", "ha", "prometheus", "no-guard-policy", "fail-open"]),
+    Composition { tags: &["prod"], ..Composition::new(&["files", "ha"]) },
+    Composition::new(&["auto", "cert-manager", "ha", "network-policy", "fail-open"]),
+    Composition::new(&["istiod", "no-create", "ha", "prometheus", "no-guard-policy", "fail-open"]),
     Composition { components: &["istiod", "revision"], revision: Some("1-28"), tags: &[] },
     AUTO_ISTIOD,
-    Composition::of(&["auto", "istiod", "trust-probe", "dormant"]),
+    Composition::new(&["auto", "istiod", "trust-probe", "dormant"]),
     Composition { components: &["cni", "revision", "default-tag", "dormant"], ..CANARY },
     Composition { components: &["openshift", "network-policy", "revision"], ..CANARY },
     Composition { components: &["ha", "cert-manager", "cni", "revision"], ..CANARY },

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use e2e::programs::repository;
 
-/// A row of the table names its tests between backticks: words with underscores are tests, and
-/// names that end with `.rs` are the files in which, or beside which, they are.
+/// A row of the table names its tests between backticks. Words with underscores are tests. Paths
+/// from the root of the repository are the files of the tests, or folders above them.
 #[test]
 fn every_test_named_by_a_threat_exists() {
     let text = fs::read_to_string(repository().join("docs/security.md")).unwrap();
@@ -24,9 +24,12 @@ fn every_test_named_by_a_threat_exists() {
             .filter(|word| word.contains('_') || is_path(word))
             .partition(|word| is_path(word));
         assert!(!named.is_empty(), "{threat}: no test");
+        for file in &files {
+            assert!(repository().join(file).exists(), "{threat}: no file {file}");
+        }
         for test in named {
             let found = tests.get(test).unwrap_or_else(|| panic!("{threat}: no test {test}"));
-            let is_there = files.iter().any(|file| found.iter().any(|path| path.contains(file)));
+            let is_there = files.iter().any(|file| found.iter().any(|path| path.starts_with(file)));
             assert!(is_there, "{threat}: {test} is in {found:?}, and not in any of {files:?}");
         }
     }
@@ -42,8 +45,8 @@ fn cells(row: &str) -> Vec<&str> {
 }
 
 /// Returns the files of each test function.
-fn tests() -> BTreeMap<String, BTreeSet<String>> {
-    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+fn tests() -> BTreeMap<String, BTreeSet<PathBuf>> {
+    let mut found: BTreeMap<String, BTreeSet<PathBuf>> = BTreeMap::new();
     let mut folders = [
         "documents",
         "injector",
@@ -72,7 +75,7 @@ fn tests() -> BTreeMap<String, BTreeSet<String>> {
                     Some((module, story)) => (story, path.with_file_name(format!("{module}.rs"))),
                     None => (test, path.clone()),
                 };
-                let file = file.strip_prefix(repository()).unwrap().display().to_string();
+                let file = file.strip_prefix(repository()).unwrap().to_owned();
                 found.entry(test.to_owned()).or_default().insert(file);
             }
         }

@@ -228,7 +228,8 @@ fn issue(args: &IssueArgs) -> Result<ExitCode> {
         .with_context(|| format!("--out: cannot create `{}`", args.out.display()))?;
     if let Some(others) = directory.other_writers().context("--out")? {
         tracing::warn!(
-            "--out: {others} may write in `{}` and replace the CA in it; hint: use a directory that only you may write in",
+            "--out: {others} may write in `{}` and replace the CA in it; hint: use a directory \
+             that only you may write in",
             args.out.display()
         );
     }

@@ -14,12 +14,15 @@ fn reference() -> String {
     let rows = events::rows().map(|[reason, kind, when]| [code(reason), kind.into(), when.into()]);
     Page::new("webhook-certs")
         .text(
-            "A flag overrides its environment variable. Durations are Go's, such as `1m30s`. See also \
-             [Installation](../install.md).",
+            "A flag overrides its environment variable. Durations are Go's, such as `1m30s`. See \
+             also [Installation](../install.md).",
         )
         .flags(&command)
         .heading(2, "Events")
-        .text("On the CA Secret, written by `webhook-certs serve` and by replicas of `sidecar-injector`.")
+        .text(
+            "On the CA Secret, written by `webhook-certs serve` and by replicas of \
+             `sidecar-injector`.",
+        )
         .table(["reason", "type", "when"], rows.collect())
         .into_text()
 }

@@ -55,7 +55,8 @@ impl StateReport {
         let Some(secret) = &seen.secret else {
             anyhow::bail!(
                 "Secret {name} does not exist\n\
-                 hint: replicas create it when they start; check --namespace, --revision and --secret-name"
+                 hint: replicas create it when they start; check --namespace, --revision and \
+                 --secret-name"
             );
         };
         let immutable = is_immutable(secret).then(|| immutable_message(secret));
@@ -97,7 +98,8 @@ impl StateReport {
         }
         if entries.is_empty() {
             problems.push(format!(
-                "no webhook entry calls the Service {}/{} in {}; hint: apply the webhook configuration, or check --webhook-configuration",
+                "no webhook entry calls the Service {}/{} in {}; hint: apply the webhook \
+                 configuration, or check --webhook-configuration",
                 options.namespace,
                 options.service,
                 options.webhook_configurations.join(", ")

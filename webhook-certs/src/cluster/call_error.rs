@@ -75,10 +75,10 @@ fn hint(cause: &CallErrorCause, verb: &str, object: &str) -> &'static str {
     let is_of = |resource: &str| object.starts_with(resource);
     match (*code, verb) {
         (_, _) if is_denied(message) => {
-            "; hint: an admission policy or webhook of the cluster rejects it, not RBAC"
+            "; hint: change the admission policy or webhook that rejects it; RBAC allows it"
         }
         (403, _) if message.contains(NOT_PERMITTED_TO_APPROVE) => {
-            "; hint: the right to approve for a signer is in manifests/components/csr-approval"
+            "; hint: apply manifests/components/csr-approval for the right to approve for a signer"
         }
         // Other reasons are in the message already.
         (403, _) if !message.contains(&format!(" cannot {verb} resource ")) => "",
@@ -86,14 +86,16 @@ fn hint(cause: &CallErrorCause, verb: &str, object: &str) -> &'static str {
             "; hint: allow it, or publish `ca.crt` of the Secret as caBundle by other means"
         }
         (403, _) if is_of("configmaps") => {
-            "; hint: the required rule is in manifests/components/trust-probe"
+            "; hint: apply manifests/components/trust-probe for the required rule"
         }
         (403, _) if is_of(APPROVAL) => {
-            "; hint: the required rules are in manifests/components/csr-approval"
+            "; hint: apply manifests/components/csr-approval for the required rules"
         }
-        (403, _) if is_of(REQUESTS) => "; hint: the required rules are in manifests/components/csr",
-        (403, _) => "; hint: the required rules are in the RBAC of manifests/base",
-        (404, "create") => "; hint: the namespace must exist",
+        (403, _) if is_of(REQUESTS) => {
+            "; hint: apply manifests/components/csr for the required rules"
+        }
+        (403, _) => "; hint: apply the RBAC of manifests/base",
+        (404, "create") => "; hint: create the namespace",
         _ => "",
     }
 }
@@ -126,18 +128,28 @@ mod tests {
         for (verb, object, message, hinted) in [
             ("create", "secrets/ca in namespace a", lacks("create"), "manifests/base"),
             ("create", "events in namespace a", lacks("create"), "manifests/base"),
-            ("create", "events in namespace a", policy.to_owned(), "not RBAC"),
-            ("patch", "mutatingwebhookconfigurations/a", webhook.to_owned(), "not RBAC"),
+            ("create", "events in namespace a", policy.to_owned(), "RBAC allows it"),
+            ("patch", "mutatingwebhookconfigurations/a", webhook.to_owned(), "RBAC allows it"),
             ("patch", "mutatingwebhookconfigurations/a", lacks("patch"), "by other means"),
-            ("create", "configmaps in namespace a", lacks("create"), "components/trust-probe"),
-            ("create", REQUESTS, lacks("create"), "components/csr"),
-            ("get", "certificatesigningrequests/a", lacks("get"), "components/csr"),
-            ("update", APPROVAL, lacks("update"), "components/csr-approval"),
+            (
+                "create",
+                "configmaps in namespace a",
+                lacks("create"),
+                "components/trust-probe for the required rule",
+            ),
+            ("create", REQUESTS, lacks("create"), "components/csr for the required rules"),
+            (
+                "get",
+                "certificatesigningrequests/a",
+                lacks("get"),
+                "components/csr for the required rules",
+            ),
+            ("update", APPROVAL, lacks("update"), "components/csr-approval for the required rules"),
             (
                 "update",
                 APPROVAL,
                 "user not permitted to approve requests with signerName \"a.b/c\"".to_owned(),
-                "components/csr-approval",
+                "components/csr-approval for the right to approve for a signer",
             ),
         ] {
             let said = rejected(403, verb, object, &message).to_string();

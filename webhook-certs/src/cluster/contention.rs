@@ -55,7 +55,7 @@ impl Contention {
     /// True if another replica has written the configuration since the last call, even if its write
     /// was undone since.
     ///
-    /// Writes are told apart by their second, so some may be missed.
+    /// Writes are distinguished by their second, so some may be missed.
     pub(super) fn is_written_by_another(&mut self, configuration: &Configuration) -> bool {
         let watched = self.configurations.entry(configuration.name.clone()).or_default();
         let before = std::mem::replace(&mut watched.published_at, configuration.published_at);

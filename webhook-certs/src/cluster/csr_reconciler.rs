@@ -253,7 +253,8 @@ impl<'a> CsrReconciler<'a> {
         if let Some(bundle) = &self.bundle {
             verify(&identity, bundle, &self.names, now).map_err(|error| {
                 format!(
-                    "the certificate signed by `{signer}` is not served, since API servers would reject it: {error}; hint: --signer-ca-file must hold the CA of this signer"
+                    "the certificate signed by `{signer}` is not served, because API servers would \
+                     reject it: {error}; hint: add the CA of this signer to --signer-ca-file"
                 )
             })?;
         }

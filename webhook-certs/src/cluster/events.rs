@@ -119,7 +119,9 @@ impl EventContent {
         Self::new(
             BUNDLE_CONTENDED,
             format!(
-                "caBundle in mutatingwebhookconfigurations/{configuration} was overwritten repeatedly within {CONTENTION:#} by {by}; it is restored at a limited rate; hint: remove caBundle from what that writer applies"
+                "caBundle in mutatingwebhookconfigurations/{configuration} was overwritten \
+                 repeatedly within {CONTENTION:#} by {by}; it is restored at a limited rate; hint: \
+                 remove caBundle from what that writer applies"
             ),
         )
     }

@@ -154,7 +154,8 @@ pub enum RotateError {
     Call(#[from] CallError),
     /// The Secret is missing.
     #[error(
-        "Secret {name} does not exist\nhint: replicas create it when they start; check --namespace, --revision and --secret-name"
+        "Secret {name} does not exist\nhint: replicas create it when they start; check \
+         --namespace, --revision and --secret-name"
     )]
     NoSecret {
         /// Namespace and name of the Secret.
@@ -176,7 +177,8 @@ pub enum CertificateError {
     Names(#[source] ServerNamesError),
     /// The signer does not sign for webhooks.
     #[error(
-        "--signer-name `{name}`: Kubernetes' own signers sign only for nodes and for clients of the API server; hint: name a signer that the cluster's operator runs, or omit --cert-mode"
+        "--signer-name `{name}`: Kubernetes' own signers sign only for nodes and for clients of \
+         the API server; hint: name a signer that the cluster's operator runs, or omit --cert-mode"
     )]
     Signer {
         /// Name of the signer.

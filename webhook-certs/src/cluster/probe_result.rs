@@ -44,7 +44,8 @@ impl fmt::Display for ProbeFailure {
         if let Some(webhook) = &self.other_webhook {
             return write!(
                 formatter,
-                "another webhook, {webhook}, made the trust probe fail: {}; hint: repair that webhook, or exclude ConfigMaps with the label {PROBE_LABEL} from it",
+                "another webhook, {webhook}, made the trust probe fail: {}; hint: repair that \
+                 webhook, or exclude ConfigMaps with the label {PROBE_LABEL} from it",
                 self.message
             );
         }
@@ -55,10 +56,12 @@ impl fmt::Display for ProbeFailure {
 fn hint(cause: ProbeCause) -> &'static str {
     match cause {
         ProbeCause::NotConfigured => {
-            "apply the component `trust-probe` of this version, and after it the component `revision` if you use it"
+            "apply the component `trust-probe` of this version, and after it the component \
+             `revision` if you use it"
         }
         ProbeCause::Untrusted => {
-            "compare caBundle and the CA with `webhook-certs status`; look for other writers of caBundle"
+            "compare caBundle and the CA with `webhook-certs status`; look for other writers of \
+             caBundle"
         }
         ProbeCause::Timeout => {
             "check firewalls and network policies between the API server and the webhook's port"

@@ -151,7 +151,8 @@ impl<'a> Reconciler<'a> {
         for action in actions {
             if !ProductionRules::is_fresh(read, parameters, Timestamp::now()) {
                 outcome.errors.push(
-                    "the API server responds too slowly; the outdated observation is discarded; hint: see --propagation-delay"
+                    "the API server responds too slowly; the outdated observation is discarded; \
+                     hint: see --propagation-delay"
                         .to_owned(),
                 );
                 break;

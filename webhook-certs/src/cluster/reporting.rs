@@ -169,5 +169,6 @@ impl<'a> Reporter<'a> {
     }
 }
 
-/// Number of overwrites within [`CONTENTION`](super::events::CONTENTION) that is no accident.
+/// Number of overwrites within [`CONTENTION`](super::events::CONTENTION) from which on they are
+/// reported as contention.
 const CONTENDED: usize = 3;

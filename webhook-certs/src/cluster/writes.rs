@@ -68,6 +68,6 @@ impl<'a> Writes<'a> {
 pub(super) enum WriteError {
     #[error("{0}")]
     Forbidden(String),
-    #[error("{object} changes too often; hint: its managedFields name the other writers")]
+    #[error("{object} changes too often; hint: look for the other writers in its managedFields")]
     Budget { object: String, wait: Duration },
 }

@@ -19,7 +19,8 @@ pub fn message(ahead: SignedDuration) -> String {
     let consequence =
         if is_intolerable(ahead) { "; this replica makes no CA until it is corrected" } else { "" };
     format!(
-        "this machine's clock is {distance:#} {direction} the API server's{consequence}; hint: check the time services of this node and of the API server's node"
+        "this machine's clock is {distance:#} {direction} the API server's{consequence}; hint: \
+         check the time services of this node and of the API server's node"
     )
 }
 

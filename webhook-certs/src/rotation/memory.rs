@@ -13,7 +13,7 @@ use crate::server_names::ServerNames;
 
 /// Memory of a replica between reconciliations.
 ///
-/// It may be lost at any time: a replica that starts anew is slower, never unsafe.
+/// It may be lost at any time: a replica that starts without it is slower, never unsafe.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     /// Newest state of the Secret.

@@ -55,7 +55,8 @@ pub(super) fn check_secret(
         (Ok(found), Some(held)) if outranks(held, &found) => SecretCheck::repair(
             Action::ReplaceSecret(Content::State(held.clone().after(generation))),
             format!(
-                "the Secret was changed from generation {} to another state of generation {generation}; it is restored",
+                "the Secret was changed from generation {} to another state of generation \
+                 {generation}; it is restored",
                 held.generation
             ),
         ),

@@ -26,7 +26,7 @@ pub struct State {
     pub generation: u64,
     /// Phase of the rotation.
     pub phase: Phase,
-    /// Begin of the phase.
+    /// Start of the phase.
     pub phase_since: Timestamp,
     /// CA that signs leaves.
     pub active: Authority,
@@ -260,7 +260,8 @@ pub fn immutable_message(secret: &Secret) -> String {
     let name = |name: &Option<String>| name.clone().unwrap_or_default();
     let (name, namespace) = (name(&secret.metadata.name), name(&secret.metadata.namespace));
     format!(
-        "the Secret {namespace}/{name} is immutable, so its CA cannot be restored, renewed or replaced; hint: while a replica runs, `kubectl --namespace {namespace} delete \
+        "the Secret {namespace}/{name} is immutable, so its CA cannot be restored, renewed or \
+         replaced; hint: while a replica runs, `kubectl --namespace {namespace} delete \
          secret {name}`; the replica creates it again, mutable and with the same CA"
     )
 }

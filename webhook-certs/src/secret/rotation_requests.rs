@@ -36,13 +36,15 @@ impl RotationRequests {
         let rotate = value(ROTATE);
         if let Some(value) = rotate.filter(|value| *value != ROTATE_NOW) {
             problems.push(format!(
-                "annotation `{ROTATE}` has the invalid value `{value}` and is ignored; hint: the only valid value is `{ROTATE_NOW}`"
+                "annotation `{ROTATE}` has the invalid value `{value}` and is ignored; hint: the \
+                 only valid value is `{ROTATE_NOW}`"
             ));
         }
         let revoke = value(REVOKE).map(|value| value.parse::<CaNumbers>()).transpose();
         if let Err(error) = &revoke {
             problems.push(format!(
-                "annotation `{REVOKE}` is ignored: {error}; hint: give the numbers at the end of the CAs' names, several like `3,4`"
+                "annotation `{REVOKE}` is ignored: {error}; hint: give the numbers at the end of \
+                 the CAs' names, several like `3,4`"
             ));
         }
         Self {
@@ -67,7 +69,7 @@ impl RotationRequests {
         let unknown = (!unknown.is_empty()).then(|| {
             format!(
                 "annotation `{REVOKE}`: the Secret holds no CA with the number {unknown}; hint: it \
-                 holds {}; remove the number, or it revokes the CA that gets it",
+                 holds {}; remove the number: a later CA that gets it would be revoked",
                 held(state)
             )
         });
@@ -78,7 +80,7 @@ impl RotationRequests {
     /// Removes the requests that the step from `before` to `after` fulfils. A rotation requested
     /// during a rotation remains.
     ///
-    /// A rotation that a revocation has undone is requested anew.
+    /// A rotation that a revocation has undone is requested again.
     pub fn fulfil(secret: &mut Secret, before: &State, after: &State) {
         let mut revoke = Self::from_secret(secret).revoke;
         let annotations = secret.metadata.annotations.get_or_insert_default();

@@ -33,8 +33,8 @@ pub fn key_warnings(pod: &Value) -> Vec<Reason> {
         let mut odd = keys.filter_map(|key| place.misspelt(key, &known));
         warnings.extend(odd.by_ref().take(MOST_KEYS));
         if odd.next().is_some() {
-            let message = format!("more {} of the pod are unknown to the injector", place.list);
-            let hint = format!("the first {MOST_KEYS} are listed");
+            let message = format!("the pod has further {} unknown to the injector", place.list);
+            let hint = format!("correct the first {MOST_KEYS} to see the others");
             warnings.push(Reason::new(words::UNKNOWN_KEY, message).with_hint(hint));
         }
     }
@@ -217,7 +217,7 @@ mod tests {
 
     use super::*;
 
-    fn told(labels: &Value, annotations: &Value, spec: &Value) -> Vec<String> {
+    fn all_warnings(labels: &Value, annotations: &Value, spec: &Value) -> Vec<String> {
         let pod = json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": spec});
         let read = Annotations::from_pod(&pod).0;
         pod_warnings(&pod, read).iter().map(ToString::to_string).collect()
@@ -234,9 +234,9 @@ mod tests {
             ("example.org/inject", ""),
             ("service.istio.io/canonical-name", ""),
         ] {
-            let told = told(&json!({label: "true"}), &json!({}), &json!({}));
-            assert_eq!(told.is_empty(), hint.is_empty(), "{label}: {told:?}");
-            assert!(told.iter().all(|told| told.contains(hint)), "{label}: {told:?}");
+            let warnings = all_warnings(&json!({label: "true"}), &json!({}), &json!({}));
+            assert_eq!(warnings.is_empty(), hint.is_empty(), "{label}: {warnings:?}");
+            assert!(warnings.iter().all(|warning| warning.contains(hint)), "{label}: {warnings:?}");
         }
         for (annotation, hint) in [
             ("sidecar.istio.io/proxyCpu", "did you mean sidecar.istio.io/proxyCPU?"),
@@ -256,9 +256,12 @@ mod tests {
             ("istio.io/rev", ""),
             ("mine.istio.io/other", ""),
         ] {
-            let told = told(&json!({}), &json!({annotation: "1"}), &json!({}));
-            assert_eq!(told.is_empty(), hint.is_empty(), "{annotation}: {told:?}");
-            assert!(told.iter().all(|told| told.contains(hint)), "{annotation}: {told:?}");
+            let warnings = all_warnings(&json!({}), &json!({annotation: "1"}), &json!({}));
+            assert_eq!(warnings.is_empty(), hint.is_empty(), "{annotation}: {warnings:?}");
+            assert!(
+                warnings.iter().all(|warning| warning.contains(hint)),
+                "{annotation}: {warnings:?}"
+            );
         }
     }
 
@@ -266,33 +269,36 @@ mod tests {
     fn warnings_about_unknown_keys_are_limited() {
         let odd = |n: usize| (format!("istio.io{n}/proxyCPU"), Value::from("1"));
         let annotations: Map<_, _> = (0..2000).map(odd).collect();
-        let told = told(&json!({}), &annotations.into(), &json!({}));
-        assert_eq!(told.len(), MOST_KEYS + 1);
+        let warnings = all_warnings(&json!({}), &annotations.into(), &json!({}));
+        assert_eq!(warnings.len(), MOST_KEYS + 1);
         assert_eq!(
-            told[MOST_KEYS],
-            "more annotations of the pod are unknown to the injector (unknown_key); hint: the first 24 are listed"
+            warnings[MOST_KEYS],
+            "the pod has further annotations unknown to the injector (unknown_key); hint: correct the first 24 to see the others"
         );
     }
 
     #[test]
     fn unknown_annotation_values_get_a_warning() {
         let annotations = |value: &str| json!({key::NATIVE_SIDECAR: value});
-        assert!(told(&json!({}), &annotations("true"), &json!({})).is_empty());
+        assert!(all_warnings(&json!({}), &annotations("true"), &json!({})).is_empty());
         assert_eq!(
-            told(&json!({}), &annotations("fasle"), &json!({})),
+            all_warnings(&json!({}), &annotations("fasle"), &json!({})),
             [
                 "annotation sidecar.istio.io/nativeSidecar of the pod has the invalid value \"fasle\" (unknown_value); hint: did you mean false?"
             ]
         );
         let rewrite = |value: &str| json!({key::REWRITE_APP_PROBES: value});
-        assert!(told(&json!({}), &rewrite("T"), &json!({})).is_empty());
-        assert!(told(&json!({}), &rewrite("no"), &json!({}))[0].contains("use true or false"));
+        assert!(all_warnings(&json!({}), &rewrite("T"), &json!({})).is_empty());
+        assert!(
+            all_warnings(&json!({}), &rewrite("no"), &json!({}))[0].contains("use true or false")
+        );
     }
 
     #[test]
     fn other_dns_policy_gets_a_warning() {
-        let told = |policy: &str| told(&json!({}), &json!({}), &json!({"dnsPolicy": policy}));
-        assert!(told("ClusterFirst").is_empty());
-        assert!(told("Default")[0].starts_with("dnsPolicy of the pod is \"Default\""));
+        let of_policy =
+            |policy: &str| all_warnings(&json!({}), &json!({}), &json!({"dnsPolicy": policy}));
+        assert!(of_policy("ClusterFirst").is_empty());
+        assert!(of_policy("Default")[0].starts_with("dnsPolicy of the pod is \"Default\""));
     }
 }

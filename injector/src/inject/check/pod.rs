@@ -77,7 +77,8 @@ pub(crate) fn validate_names(
                     _ => "",
                 };
                 return Err(InjectError::Pod(format!(
-                    "container {name:?} of spec.{taken} has the name of a container injected into spec.{list}; rename it{own}"
+                    "container {name:?} of spec.{taken} has the name of a container injected into \
+                     spec.{list}; rename it{own}"
                 )));
             }
         }

@@ -35,7 +35,8 @@ fn shared(pod: &Value, injected: &Value) -> Option<Reason> {
             Reason::new(
                 words::PROXY_USER,
                 format!(
-                    "container {name} runs as {what} {spared}, which is the proxy's, so its traffic is not captured"
+                    "container {name} runs as {what} {spared}, which is the proxy's, so its \
+                     traffic is not captured"
                 ),
             )
             .with_hint(format!("set another securityContext.{field}")),

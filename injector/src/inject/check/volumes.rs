@@ -25,7 +25,8 @@ pub fn missing(pod: &Value) -> Option<Reason> {
     let mut asked = asked.iter().filter_map(|mount| mount["name"].as_str());
     let name = asked.find(|name| mounted.contains(*name) && !volumes.contains(*name))?;
     let message = format!(
-        "annotation {} of the pod names volume {name:?}, which neither the pod nor annotation {} defines",
+        "annotation {} of the pod names volume {name:?}, which neither the pod nor annotation {} \
+         defines",
         key::USER_VOLUME_MOUNT,
         key::USER_VOLUME
     );

@@ -205,8 +205,8 @@ impl<'a> Handler<'a> {
     fn agent_port_warning(&self, port: u16) -> Reason {
         let container = self.container();
         let message = format!(
-            "a probe of container {container} uses port {port}, where the agent answers no probes \
-             of the application"
+            "a probe of container {container} uses port {port} of the agent, which does not answer \
+             probes of the application"
         );
         Reason::new(words::PROBE_OF_THE_AGENT, message)
     }
@@ -221,7 +221,8 @@ impl<'a> Handler<'a> {
         number.filter(valid).ok_or_else(|| {
             let container = self.container();
             let message = format!(
-                "a probe of container {container} names port {port}, which the container does not have; the probe is not changed"
+                "a probe of container {container} names port {port}, which the container does not \
+                 have; the probe is not changed"
             );
             Reason::new(words::PROBE_PORT_UNKNOWN, message)
         })

@@ -28,7 +28,7 @@ pub fn merge(
     let Some(metrics) = Metrics::wanted(annotations, mesh) else {
         return Ok(());
     };
-    let told = reinjected && metrics.are_told(draft.value());
+    let is_configured = reinjected && metrics.are_configured(draft.value());
     let status_port = mesh.default_config.status_port();
     let of_labels = |names: &[&str]| -> Vec<String> {
         let keys = annotations.keys().filter(|key| !WRITTEN.contains(&key.as_str()));
@@ -36,7 +36,7 @@ pub fn merge(
     };
     if metrics.is_merged(status_port) {
         // A template has set the targets again.
-        if told || (reinjected && metrics.targets.is_empty()) {
+        if is_configured || (reinjected && metrics.targets.is_empty()) {
             let obsolete = of_labels(&[TARGETS]);
             remove(draft, &obsolete);
         }
@@ -48,7 +48,7 @@ pub fn merge(
         return Err(problems);
     }
     let obsolete = of_labels(&SETTINGS);
-    let config = metrics.config().filter(|_| !told && find_proxy(draft.value()).is_some());
+    let config = metrics.config().filter(|_| !is_configured && find_proxy(draft.value()).is_some());
     if let Some(config) = config {
         put_env(draft, SCRAPE_CONFIG, &config);
     }
@@ -108,17 +108,17 @@ impl<'a> Metrics<'a> {
 
     /// True if a previous injection passed these metrics to the agent. Also true for a pod without
     /// a proxy.
-    fn are_told(&self, pod: &Value) -> bool {
+    fn are_configured(&self, pod: &Value) -> bool {
         let Some((list, index)) = find_proxy(pod) else { return true };
         let config = find_env(pod, list, index, SCRAPE_CONFIG)
             .and_then(|place| pod["spec"][list][index]["env"][place]["value"].as_str());
-        let told: Value = config.and_then(short::parse).unwrap_or_default();
+        let configured: Value = config.and_then(short::parse).unwrap_or_default();
         if !self.targets.is_empty() {
-            return told["targets"] == self.targets();
+            return configured["targets"] == self.targets();
         }
         // A template has set the application's port again, beside the path of the agent.
         let port = self.port.map(|(_, port)| port);
-        self.path == WRITTEN_PATH && told["port"].as_str() == port
+        self.path == WRITTEN_PATH && configured["port"].as_str() == port
     }
 
     fn targets(&self) -> Value {

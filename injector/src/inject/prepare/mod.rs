@@ -22,7 +22,8 @@ use crate::{budget, overlay};
 /// Overlays by their names, in the order in which they go over a pod.
 pub(crate) type Overlays = Vec<(String, Value)>;
 
-/// All overlays of the pod as they go over it, and what there is to say of the pod's own volumes.
+/// Returns all overlays of the pod in the order of their merge, and warnings about the pod's own
+/// volumes.
 pub(crate) fn overlays(
     context: &Context<'_>,
     pod: &Value,
@@ -35,13 +36,13 @@ pub(crate) fn overlays(
         overlays.push((template, overlay));
     }
     unite_proxy(&mut overlays);
-    let mut told = Vec::new();
+    let mut warnings = Vec::new();
     for (_, overlay) in &mut overlays {
         order::overlay_env(overlay, variables, pod);
         resources::adjust(overlay, context);
-        told.extend(volumes::settle(overlay, pod));
+        warnings.extend(volumes::settle(overlay, pod));
     }
-    Ok((overlays, told))
+    Ok((overlays, warnings))
 }
 
 /// Names of the objects that all overlays add.
@@ -54,9 +55,9 @@ pub(crate) fn injected(overlays: &[(String, Value)]) -> Result<Value, InjectErro
     Ok(injected)
 }
 
-/// Overlays that speak of the proxy speak of one container. Where one makes it a native sidecar, what
-/// the others say of it goes there; else what they say of it as an init container goes to the
-/// containers, where those that make it have it.
+/// Moves the proxy of all overlays to the same list, so that the overlays describe one container.
+/// That is `initContainers` if an overlay makes the proxy a native sidecar, else `containers`. If no
+/// overlay has the proxy in `containers`, nothing is moved.
 fn unite_proxy(overlays: &mut [(String, Value)]) {
     let is_native = |overlay: &Value| {
         let proxy = find(overlay, INIT_CONTAINERS, PROXY);
@@ -74,7 +75,7 @@ fn unite_proxy(overlays: &mut [(String, Value)]) {
     }
 }
 
-/// Moves a proxy from the one list of containers to the other.
+/// Moves the proxy of an overlay from one list of containers to the other.
 fn move_proxy(overlay: &mut Value, from: &str, to: &str) {
     let Some(index) = find(overlay, from, PROXY) else { return };
     let Some(containers) = overlay["spec"][from].as_array_mut() else { return };

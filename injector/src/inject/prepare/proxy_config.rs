@@ -12,8 +12,8 @@ use crate::settings::Settings;
 use crate::settings::annotations::key;
 use crate::settings::proxy_configs::Layers;
 
-/// All layers of the pod's proxy configuration on top of each other, and what there is to say of
-/// its own, which can be read.
+/// Merges all layers of the pod's proxy configuration. Also returns warnings about the pod's own
+/// layer, which was validated before.
 pub(crate) fn proxy_config(
     settings: &Settings,
     target: &Target<'_>,

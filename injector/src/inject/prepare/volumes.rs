@@ -126,9 +126,9 @@ mod tests {
                 json!({"spec": {"volumes": [volume]}})
             };
             let mut given = named(overlay);
-            let told = settle(&mut given, &named(own.clone()));
+            let warnings = settle(&mut given, &named(own.clone()));
             assert_eq!(given, named(settled.clone()), "{own}");
-            assert_eq!(told.len(), usize::from(settled == json!({})), "{own}");
+            assert_eq!(warnings.len(), usize::from(settled == json!({})), "{own}");
         }
     }
 
@@ -136,8 +136,8 @@ mod tests {
     fn volume_source_default_of_the_api_server_stays() {
         let of = |volume: Value| json!({"spec": {"volumes": [volume]}});
         let mut overlay = of(json!({"name": "v", "emptyDir": null}));
-        let told = settle(&mut overlay, &of(json!({"name": "v", "emptyDir": {}})));
-        assert_eq!((overlay, told.len()), (of(json!({"name": "v"})), 0));
+        let warnings = settle(&mut overlay, &of(json!({"name": "v", "emptyDir": {}})));
+        assert_eq!((overlay, warnings.len()), (of(json!({"name": "v"})), 0));
         let another = of(json!({"name": "v", "emptyDir": null, "csi": {}}));
         let mut overlay = another.clone();
         settle(&mut overlay, &of(json!({"name": "v", "emptyDir": {}})));

@@ -12,10 +12,10 @@ use crate::kubernetes::quantity;
 /// Istio leaves both in the pod, and Kubernetes rejects it.
 pub(crate) fn resolve_conflicts(own: &mut Value, container: &Value) -> Vec<Reason> {
     allow_escalation(own);
-    let mut told = bounds(own, container);
-    told.extend(port_names(own, container));
-    told.extend(root(own, container));
-    told
+    let mut warnings = bounds(own, container);
+    warnings.extend(port_names(own, container));
+    warnings.extend(root(own, container));
+    warnings
 }
 
 /// Warns about user 0 beside the injected `runAsNonRoot`. The API server accepts both, but the
@@ -26,7 +26,8 @@ fn root(own: &Value, container: &Value) -> Option<Reason> {
         own["runAsUser"] == 0 && own["runAsNonRoot"].is_null() && injected["runAsNonRoot"] == true;
     let name = container["name"].as_str().unwrap_or_default();
     let message = format!(
-        "container {name} has the user-supplied runAsUser 0 and the injected runAsNonRoot; the kubelet will not start it"
+        "container {name} has the user-supplied runAsUser 0 and the injected runAsNonRoot; the \
+         kubelet will not start it"
     );
     refused.then(|| Reason::new(words::OWN_USER, message))
 }
@@ -45,7 +46,7 @@ fn allow_escalation(own: &mut Value) {
 /// Removes an injected limit below a user-supplied request, or an injected request above a
 /// user-supplied limit. The API server rejects a request above the limit.
 fn bounds(own: &mut Value, container: &Value) -> Vec<Reason> {
-    let mut told = Vec::new();
+    let mut warnings = Vec::new();
     let name = own["name"].as_str().unwrap_or_default().to_owned();
     for (kind, other) in [("requests", "limits"), ("limits", "requests")] {
         let given = own["resources"][kind].as_object().cloned().unwrap_or_default();
@@ -66,14 +67,15 @@ fn bounds(own: &mut Value, container: &Value) -> Vec<Reason> {
                 others.insert(resource.clone(), Value::Null);
                 let (kind, other) = (kind.trim_end_matches('s'), other.trim_end_matches('s'));
                 let message = format!(
-                    "the user-supplied {resource} {kind} of container {name} ({amount}) conflicts with the injected {other} ({present}); the {other} is omitted"
+                    "the user-supplied {resource} {kind} of container {name} ({amount}) conflicts \
+                     with the injected {other} ({present}); the {other} is omitted"
                 );
                 let hint = format!("set a {resource} {other} too");
-                told.push(Reason::new(words::OWN_RESOURCES, message).with_hint(hint));
+                warnings.push(Reason::new(words::OWN_RESOURCES, message).with_hint(hint));
             }
         }
     }
-    told
+    warnings
 }
 
 /// Removes the name of an injected port if a user-supplied port has the same name. A port name is
@@ -93,14 +95,15 @@ fn port_names(own: &mut Value, container: &Value) -> Vec<Reason> {
     ports.extend(
         unnamed.iter().map(|port| json!({"containerPort": port["containerPort"], "name": null})),
     );
-    let told = unnamed.into_iter().map(|port| {
+    let warnings = unnamed.into_iter().map(|port| {
         let (port, number) = (&port["name"], &port["containerPort"]);
         let message = format!(
-            "port {port} of container {name} is user-supplied; the injected port of that name ({number}) loses the name"
+            "port {port} of container {name} is user-supplied; the injected port of that name \
+             ({number}) loses the name"
         );
         Reason::new(words::OWN_PORT, message)
     });
-    told.collect()
+    warnings.collect()
 }
 
 /// The capability as the API server compares it.

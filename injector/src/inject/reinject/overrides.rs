@@ -1,4 +1,4 @@
-//! User-supplied fields of injected containers, merged over the injected ones.
+//! Merge of user-supplied fields over the injected containers, and their record in the pod.
 
 use std::collections::{HashMap, HashSet};
 
@@ -31,7 +31,7 @@ pub fn reapply(
     let mut applied =
         if reinjected { Overrides::from_pod(draft.value()) } else { Overrides::default() };
     let mut unrecorded = false;
-    let (mut proxy, mut contested, mut told) = (None, Vec::new(), Vec::new());
+    let (mut proxy, mut contested, mut warnings) = (None, Vec::new(), Vec::new());
     for mut own in written.own {
         let list = own.list;
         let overlaid = named(own.name(), list, draft.value());
@@ -45,13 +45,13 @@ pub fn reapply(
             contested_env(&own.fields, overlaid)
         };
         if let Some(container) = overlaid {
-            told.extend(conflicts::resolve_conflicts(&mut over, container));
+            warnings.extend(conflicts::resolve_conflicts(&mut over, container));
         }
         draft
             .edit(|pod| {
                 let change = merge_list(list, &mut pod["spec"][list], vec![over])?;
                 if own.from == UserContainerOrigin::PreviousInjection && change != Change::Kept {
-                    told.push(kept_fields());
+                    warnings.push(kept_fields());
                 }
                 Ok(Change::member("spec", Change::member(list, change)))
             })
@@ -92,11 +92,12 @@ pub fn reapply(
         let path = ["metadata", "annotations", key::OVERRIDES].map(Into::into);
         draft.set(&path, record.into());
     }
-    Ok(told)
+    Ok(warnings)
 }
 
 fn kept_fields() -> Reason {
-    let message = "istio-proxy keeps the fields of the previous injection, in which it held the application, as with Istio";
+    let message = "istio-proxy keeps the fields of the previous injection, in which it held the \
+                   application, as with Istio";
     Reason::new(words::KEPT_PROXY, message)
 }
 

@@ -1,4 +1,4 @@
-//! User-supplied fields of injected containers.
+//! Collection of user-supplied fields of injected containers, before overlays change the pod.
 
 use std::collections::HashSet;
 
@@ -40,7 +40,8 @@ pub(crate) enum UserContainerOrigin {
     Record,
     /// The pod.
     Pod,
-    /// The pod, in which an earlier injection left it ([`crate::inject::reinject::relocate_proxy::keeps_its_own`]).
+    /// The pod, in which an earlier injection left it
+    /// ([`crate::inject::reinject::relocate_proxy::keeps_its_own`]).
     PreviousInjection,
 }
 

@@ -162,8 +162,8 @@ impl Editor<'_> {
         self.certain &= !source.text[after..line_end].contains('#');
         let end = if node.block { line_end } else { node.end };
         if source.text[after..node.start].contains('#') {
-            // Comments above the value stay. One beside it needs a line of its own if the new value
-            // leaves no room beside it.
+            // Comments above the value stay. A comment after the value gets a line of its own if the
+            // new value has several lines.
             let start = source.line_start(node.start);
             let comment = source.text[end..line_end].trim_start();
             if comment.is_empty() || !below.contains('\n') {
@@ -217,9 +217,9 @@ impl<'a> BlockItems<'a> {
         self.source.extent_end(self.items[at].end(), self.column, false)
     }
 
-    /// Returns the position for text after an item. Comments directly below the last entry of a
-    /// mapping belong to that entry. Below a sequence they may belong to the next key, in the same
-    /// column.
+    /// Returns the position at which text is inserted after an item. Comments directly below the
+    /// last entry of a mapping belong to that entry. Comments below a sequence do not: they may
+    /// belong to the next key, which can start in the column of the sequence.
     fn next(&self, at: usize) -> usize {
         let last = at + 1 == self.items.len() && self.items[at].key.is_some();
         self.source.extent_end(self.items[at].end(), self.column, last)

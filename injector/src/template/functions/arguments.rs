@@ -30,13 +30,13 @@ pub(super) fn at_least<'a, const N: usize>(
 }
 
 /// True if the value is nil or absent.
-pub(super) fn is_nothing(datum: &TemplateValue) -> bool {
-    matches!(datum, TemplateValue::Nil | TemplateValue::NoValue)
+pub(super) fn is_nothing(value: &TemplateValue) -> bool {
+    matches!(value, TemplateValue::Nil | TemplateValue::NoValue)
 }
 
 /// Returns a string; an absent value is an empty string, like an unset Go field.
-pub(super) fn text(datum: &TemplateValue) -> Result<&str, FuncError> {
-    match datum {
+pub(super) fn text(value: &TemplateValue) -> Result<&str, FuncError> {
+    match value {
         TemplateValue::String(text) => {
             type_tag::problem(text).map_or(Ok(text), |problem| Err(error(problem)))
         }
@@ -46,8 +46,8 @@ pub(super) fn text(datum: &TemplateValue) -> Result<&str, FuncError> {
 }
 
 /// Returns any value as Go prints it.
-pub(super) fn printed(datum: &TemplateValue) -> String {
-    match datum {
+pub(super) fn printed(value: &TemplateValue) -> String {
+    match value {
         TemplateValue::String(text) => text.clone(),
         TemplateValue::NoValue => "<nil>".to_owned(),
         other => other.to_string(),
@@ -55,8 +55,8 @@ pub(super) fn printed(datum: &TemplateValue) -> String {
 }
 
 /// Returns the items of a list; an absent value is an empty list.
-pub(super) fn list(datum: &TemplateValue) -> Result<&[TemplateValue], FuncError> {
-    match datum {
+pub(super) fn list(value: &TemplateValue) -> Result<&[TemplateValue], FuncError> {
+    match value {
         TemplateValue::Array(items) => Ok(items),
         TemplateValue::NoValue | TemplateValue::Nil => Ok(&[]),
         other => Err(error(format!("{} where a list is expected", shown(other)))),
@@ -83,9 +83,9 @@ pub(super) fn entry<'a>(
 }
 
 /// Returns the members of a mapping; an absent value is an empty mapping.
-pub(super) fn mapping(datum: &TemplateValue) -> Result<&HashMap<String, TemplateValue>, FuncError> {
+pub(super) fn mapping(value: &TemplateValue) -> Result<&HashMap<String, TemplateValue>, FuncError> {
     static EMPTY: LazyLock<HashMap<String, TemplateValue>> = LazyLock::new(HashMap::new);
-    match datum {
+    match value {
         TemplateValue::Map(members) => Ok(members),
         TemplateValue::NoValue | TemplateValue::Nil => Ok(&EMPTY),
         other => Err(error(format!("{} where a mapping is expected", shown(other)))),
@@ -93,8 +93,8 @@ pub(super) fn mapping(datum: &TemplateValue) -> Result<&HashMap<String, Template
 }
 
 /// Converts to an integer as sprig does: anything that is not a number is 0.
-pub(super) fn whole(datum: &TemplateValue) -> i64 {
-    match datum {
+pub(super) fn whole(value: &TemplateValue) -> i64 {
+    match value {
         TemplateValue::Bool(on) => i64::from(*on),
         TemplateValue::Number(number) => match number.kind() {
             NumberKind::Unsigned(number) => i64::try_from(number).unwrap_or(i64::MAX),
@@ -131,15 +131,15 @@ fn literal(text: &str) -> Option<i64> {
 }
 
 /// Returns a size or a count: an integer between 0 and [`MOST`].
-pub(super) fn count(name: &str, datum: &TemplateValue) -> Result<usize, FuncError> {
-    let number = whole(datum);
+pub(super) fn count(name: &str, value: &TemplateValue) -> Result<usize, FuncError> {
+    let number = whole(value);
     let count = usize::try_from(number).ok().filter(|count| *count <= MOST);
     count.ok_or_else(|| error(format!("{name}: {number} is not between 0 and {MOST}")))
 }
 
 /// Converts to a floating-point number as sprig does: anything that is not a number is 0.
-pub(super) fn fraction(datum: &TemplateValue) -> f64 {
-    match datum {
+pub(super) fn fraction(value: &TemplateValue) -> f64 {
+    match value {
         TemplateValue::Number(number) => match number.kind() {
             NumberKind::Float(number) => number,
             #[expect(clippy::cast_precision_loss, reason = "Go's conversion rounds")]
@@ -154,14 +154,14 @@ pub(super) fn fraction(datum: &TemplateValue) -> f64 {
 }
 
 /// True if Go and sprig treat the value as empty.
-pub(super) fn is_empty(datum: &TemplateValue) -> bool {
-    match datum {
+pub(super) fn is_empty(value: &TemplateValue) -> bool {
+    match value {
         TemplateValue::NoValue | TemplateValue::Nil => true,
         TemplateValue::Bool(on) => !on,
         TemplateValue::String(text) => text.is_empty(),
         TemplateValue::Array(items) => items.is_empty(),
         TemplateValue::Map(members) => members.is_empty(),
-        TemplateValue::Number(_) => fraction(datum) == 0.0,
+        TemplateValue::Number(_) => fraction(value) == 0.0,
         TemplateValue::Function(_) | TemplateValue::Object(_) => false,
     }
 }
@@ -178,12 +178,12 @@ pub(super) fn strings(items: impl IntoIterator<Item = impl Into<String>>) -> Tem
     TemplateValue::Array(items.into_iter().map(|item| TemplateValue::String(item.into())).collect())
 }
 
-fn shown(datum: &TemplateValue) -> String {
-    if let Some(of) = type_tag::tagged_type(datum) {
+fn shown(value: &TemplateValue) -> String {
+    if let Some(of) = type_tag::tagged_type(value) {
         return format!("a {}", of.name);
     }
-    let text = datum.to_string();
-    let kind = match datum {
+    let text = value.to_string();
+    let kind = match value {
         TemplateValue::String(_) => "the string",
         TemplateValue::Number(_) => "the number",
         TemplateValue::Array(_) => "the list",

@@ -19,8 +19,8 @@ pub(super) const TABLE: Table = table![
 ];
 
 /// Returns an integer; anything else is 0.
-fn whole(datum: &TemplateValue) -> i64 {
-    let TemplateValue::Number(number) = datum else { return 0 };
+fn whole(value: &TemplateValue) -> i64 {
+    let TemplateValue::Number(number) = value else { return 0 };
     match number.kind() {
         NumberKind::Signed(number) => number,
         NumberKind::Unsigned(number) => i64::try_from(number).unwrap_or_default(),

@@ -1,4 +1,7 @@
 //! sprig's functions on lists.
+//!
+//! `$x = append $x …` in a template calls none of these: `template/rewrite/metered.rs` rewrites it
+//! to append in place.
 
 use gtmpl_ng::Value as TemplateValue;
 

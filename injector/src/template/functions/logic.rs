@@ -8,8 +8,8 @@ use crate::template::escape;
 use crate::template::values::type_tag;
 
 pub(super) const TABLE: Table = table![
-    ("all", |a| Ok(a.iter().all(|datum| !is_empty(datum)).into())),
-    ("any", |a| Ok(a.iter().any(|datum| !is_empty(datum)).into())),
+    ("all", |a| Ok(a.iter().all(|value| !is_empty(value)).into())),
+    ("any", |a| Ok(a.iter().any(|value| !is_empty(value)).into())),
     ("coalesce", |a| Ok(coalesce(a))),
     ("deepEqual", |a| on_plain(a, |a| exactly("deepEqual", a).map(|[a, b]| (a == b).into()))),
     ("default", default),
@@ -20,7 +20,7 @@ pub(super) const TABLE: Table = table![
     ("gt", |a| on_plain(a, funcs::gt)),
     ("index", index),
     ("kindIs", |a| {
-        exactly("kindIs", a).and_then(|[name, datum]| Ok((text(name)? == kind(datum)).into()))
+        exactly("kindIs", a).and_then(|[name, value]| Ok((text(name)? == kind(value)).into()))
     }),
     ("kindOf", |a| Ok(kind(&exactly::<1>("kindOf", a)?[0]).into())),
     ("le", |a| on_plain(a, funcs::le)),
@@ -39,7 +39,7 @@ fn default(arguments: &[TemplateValue]) -> FunctionResult {
 }
 
 fn coalesce(arguments: &[TemplateValue]) -> TemplateValue {
-    arguments.iter().find(|datum| !is_empty(datum)).cloned().unwrap_or(TemplateValue::Nil)
+    arguments.iter().find(|value| !is_empty(value)).cloned().unwrap_or(TemplateValue::Nil)
 }
 
 fn ternary(arguments: &[TemplateValue]) -> FunctionResult {
@@ -129,8 +129,8 @@ fn index(arguments: &[TemplateValue]) -> FunctionResult {
 }
 
 /// Returns the name of Go's kind.
-fn kind(datum: &TemplateValue) -> &'static str {
-    match datum {
+fn kind(value: &TemplateValue) -> &'static str {
+    match value {
         TemplateValue::Nil | TemplateValue::NoValue => "invalid",
         TemplateValue::Bool(_) => "bool",
         TemplateValue::String(_) => "string",
@@ -148,17 +148,17 @@ fn kind(datum: &TemplateValue) -> &'static str {
 /// True if a value has the type of this name. For a struct, a leading `*` is ignored, as pointers
 /// are not distinguished from structs.
 fn type_is(name: &str, arguments: &[TemplateValue]) -> FunctionResult {
-    let [used_fields, datum] = exactly(name, arguments)?;
-    let used_fields = text(used_fields)?;
-    match type_tag::tagged_type(datum) {
-        Some(of) => Ok((used_fields.strip_prefix('*').unwrap_or(used_fields) == of.name).into()),
-        None => Ok((used_fields == go_type(datum)?).into()),
+    let [type_name, value] = exactly(name, arguments)?;
+    let type_name = text(type_name)?;
+    match type_tag::tagged_type(value) {
+        Some(of) => Ok((type_name.strip_prefix('*').unwrap_or(type_name) == of.name).into()),
+        None => Ok((type_name == go_type(value)?).into()),
     }
 }
 
 /// Returns the name of the Go type, for values of JSON types.
-fn go_type(datum: &TemplateValue) -> Result<&'static str, gtmpl_ng::FuncError> {
-    match datum {
+fn go_type(value: &TemplateValue) -> Result<&'static str, gtmpl_ng::FuncError> {
+    match value {
         TemplateValue::Nil | TemplateValue::NoValue => Ok("<nil>"),
         TemplateValue::Array(_) => Ok("[]interface {}"),
         TemplateValue::Map(_) => Ok("map[string]interface {}"),

@@ -1,5 +1,5 @@
-//! The functions that [`metered`](crate::template::rewrite::metered) writes into a template, and the charge for
-//! all others.
+//! The functions that [`metered`](crate::template::rewrite::metered) writes into a template, and
+//! the charge for all others.
 
 use gtmpl_ng::{FuncError, Value as TemplateValue};
 
@@ -20,14 +20,14 @@ pub(super) fn charged(arguments: &[TemplateValue], function: Func) -> FunctionRe
 
 /// Returns its argument, or the list if the argument is a list's handle.
 fn read(arguments: &[TemplateValue]) -> FunctionResult {
-    let [datum] = exactly(READ, arguments)?;
+    let [value] = exactly(READ, arguments)?;
     let copied = |list: &mut Vec<TemplateValue>| {
         charge(list.iter().map(|item| ITEM + weight(item)).sum())?;
         Ok(TemplateValue::Array(list.clone()))
     };
-    rendering::with_kept(datum, copied).unwrap_or_else(|| {
-        charge(weight(datum))?;
-        Ok(datum.clone())
+    rendering::with_kept(value, copied).unwrap_or_else(|| {
+        charge(weight(value))?;
+        Ok(value.clone())
     })
 }
 

@@ -25,8 +25,8 @@ pub(super) const TABLE: Table = table![
 ];
 
 impl Pattern {
-    fn new(datum: &TemplateValue) -> Result<Self, FuncError> {
-        let expression = text(datum)?;
+    fn new(value: &TemplateValue) -> Result<Self, FuncError> {
+        let expression = text(value)?;
         rendering::pattern(expression, || Self::compile(expression))
     }
 
@@ -60,8 +60,8 @@ impl Pattern {
 }
 
 /// Returns the maximum number of matches; a negative number means all.
-fn most(datum: &TemplateValue) -> usize {
-    usize::try_from(whole(datum)).unwrap_or(usize::MAX)
+fn most(value: &TemplateValue) -> usize {
+    usize::try_from(whole(value)).unwrap_or(usize::MAX)
 }
 
 fn is_match(arguments: &[TemplateValue]) -> FunctionResult {

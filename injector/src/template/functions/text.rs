@@ -102,7 +102,7 @@ fn abbreviate(subject: &str, offset: i64, width: i64) -> String {
 }
 
 fn cat(arguments: &[TemplateValue]) -> TemplateValue {
-    let there = arguments.iter().filter(|datum| !is_nothing(datum));
+    let there = arguments.iter().filter(|value| !is_nothing(value));
     there.map(printed).collect::<Vec<_>>().join(" ").into()
 }
 
@@ -142,8 +142,8 @@ fn plural(arguments: &[TemplateValue]) -> FunctionResult {
 }
 
 fn quote(arguments: &[TemplateValue]) -> TemplateValue {
-    let there = arguments.iter().filter(|datum| !is_nothing(datum));
-    there.map(|datum| quoted(&printed(datum))).collect::<Vec<_>>().join(" ").into()
+    let there = arguments.iter().filter(|value| !is_nothing(value));
+    there.map(|value| quoted(&printed(value))).collect::<Vec<_>>().join(" ").into()
 }
 
 /// Returns a Go string literal that is also valid in YAML.
@@ -169,8 +169,8 @@ fn quoted(subject: &str) -> String {
 }
 
 fn squote(arguments: &[TemplateValue]) -> TemplateValue {
-    let there = arguments.iter().filter(|datum| !is_nothing(datum));
-    there.map(|datum| format!("'{}'", printed(datum))).collect::<Vec<_>>().join(" ").into()
+    let there = arguments.iter().filter(|value| !is_nothing(value));
+    there.map(|value| format!("'{}'", printed(value))).collect::<Vec<_>>().join(" ").into()
 }
 
 fn repeat(arguments: &[TemplateValue]) -> FunctionResult {

@@ -6,9 +6,9 @@
 //! definition begins with a [`STEP`], which charges for the code in it.
 //!
 //! `$x = append $x …` copies the whole list, so in a loop its cost is quadratic. Here it becomes a
-//! call of [`APPEND`], which leaves in the variable the number of a list that grows in place. All
+//! call of [`APPEND`], which leaves in the variable the index of a list that grows in place. All
 //! reads of such a variable go through [`READ`], which returns the list. So no other value holds
-//! the number.
+//! the index.
 
 use std::collections::HashSet;
 
@@ -198,7 +198,7 @@ impl<'a> Metering<'a> {
     }
 
     /// Wraps a read in [`READ`] if it must be charged, and always if the variable may hold the
-    /// number of a list.
+    /// index of a list that grows in place.
     fn read(&mut self, read: &Token<'a>, charge: bool) {
         let variable = read.text.split('.').next().unwrap_or_default();
         let end = if self.appended.contains(variable) {

@@ -19,8 +19,8 @@ pub(crate) fn guarded(value: &Value) -> TemplateValue {
 }
 
 /// Returns the JSON of a template value, without guards. Go's field names stay.
-pub(crate) fn json(datum: &TemplateValue) -> Value {
-    match datum {
+pub(crate) fn json(value: &TemplateValue) -> Value {
+    match value {
         TemplateValue::NoValue | TemplateValue::Nil | TemplateValue::Function(_) => Value::Null,
         TemplateValue::Bool(on) => Value::Bool(*on),
         TemplateValue::String(text) => Value::String(escape::plain(text).into_owned()),

@@ -14,22 +14,22 @@ use crate::template::{escape, values};
 
 /// A template value, or Go's zero value of its type.
 pub(crate) struct Marshalled<'a> {
-    datum: Option<&'a TemplateValue>,
+    value: Option<&'a TemplateValue>,
     kind: FieldKind,
 }
 
 impl<'a> Marshalled<'a> {
     /// Wraps a template value of any type.
-    pub(crate) fn new(datum: &'a TemplateValue) -> Self {
-        Self { datum: Some(datum), kind: FieldKind::Any }
+    pub(crate) fn new(value: &'a TemplateValue) -> Self {
+        Self { value: Some(value), kind: FieldKind::Any }
     }
 
-    fn item(&self, datum: &'a TemplateValue) -> Self {
+    fn item(&self, value: &'a TemplateValue) -> Self {
         let kind = match self.kind {
             FieldKind::List(kind) | FieldKind::Map(kind) => *kind,
             _ => FieldKind::Any,
         };
-        Self { datum: Some(datum), kind }
+        Self { value: Some(value), kind }
     }
 
     fn of_field(
@@ -38,12 +38,12 @@ impl<'a> Marshalled<'a> {
         unnamed: &'a HashMap<String, TemplateValue>,
     ) -> Self {
         let named = members.and_then(|members| members.get(field.go));
-        Self { datum: named.or_else(|| unnamed.get(field.go)), kind: field.kind }
+        Self { value: named.or_else(|| unnamed.get(field.go)), kind: field.kind }
     }
 
     /// True if `omitempty` drops the value. Go treats no struct as empty, and no non-nil pointer.
     fn is_empty(&self) -> bool {
-        match (self.datum, self.kind) {
+        match (self.value, self.kind) {
             (None, FieldKind::Struct(_) | FieldKind::Quantity | FieldKind::IntOrString) => false,
             (None | Some(TemplateValue::Nil | TemplateValue::NoValue), _) => true,
             (Some(_), FieldKind::Pointer(_) | FieldKind::Quantity | FieldKind::IntOrString) => {
@@ -76,7 +76,7 @@ impl<'a> Marshalled<'a> {
 
 impl Serialize for Marshalled<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match (self.datum, self.kind) {
+        match (self.value, self.kind) {
             (None, FieldKind::Struct(of)) => fields(of, None, serializer),
             (None, _) => self.zero().serialize(serializer),
             (Some(TemplateValue::Array(items)), _) => {
@@ -86,10 +86,10 @@ impl Serialize for Marshalled<'_> {
                 }
                 sequence.end()
             }
-            (Some(datum @ TemplateValue::Object(members)), _) => match type_tag::tagged_type(datum)
+            (Some(value @ TemplateValue::Object(members)), _) => match type_tag::tagged_type(value)
             {
                 Some(of) => fields(of, Some(members), serializer),
-                None => json(datum).serialize(serializer),
+                None => json(value).serialize(serializer),
             },
             (Some(TemplateValue::Map(members)), _) => {
                 let mut members: Vec<_> = members.iter().collect();
@@ -100,7 +100,7 @@ impl Serialize for Marshalled<'_> {
                 }
                 map.end()
             }
-            // A pointer to `false` or `0` is a string, see `go_values`.
+            // A pointer to `false` or `0` is a string, see `pointer_to`.
             (Some(TemplateValue::String(_)), FieldKind::Pointer(FieldKind::Bool)) => {
                 false.serialize(serializer)
             }

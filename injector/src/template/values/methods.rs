@@ -1,8 +1,8 @@
 //! Methods of Kubernetes types that templates call.
 //!
-//! The engine's values have none. So a field and the methods that follow it are one name with
-//! underscores between them, as [`chains`](crate::template::rewrite::method_chains) writes it, and the struct in front of them
-//! answers to it.
+//! The engine's values have no methods. [`chains`](crate::template::rewrite::method_chains) rewrites
+//! a field and the methods after it to one name with underscores. The struct gets a member of that
+//! name.
 
 use go_types::{Field, FieldKind, Type};
 use gtmpl_ng::Value as TemplateValue;

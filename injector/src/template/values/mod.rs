@@ -183,8 +183,8 @@ fn of_nothing(kind: FieldKind, used_fields: &UsedFields) -> TemplateValue {
     }
 }
 
-fn pointer_to(datum: TemplateValue) -> TemplateValue {
-    match datum {
+fn pointer_to(value: TemplateValue) -> TemplateValue {
+    match value {
         TemplateValue::Bool(false) => TemplateValue::from("false"),
         TemplateValue::Number(number) if is_zero(&number) => TemplateValue::from("0"),
         TemplateValue::String(text) if text.is_empty() => TemplateValue::from(escape::EMPTY),

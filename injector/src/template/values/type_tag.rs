@@ -14,8 +14,8 @@ pub(crate) fn mark(of: &Type) -> TemplateValue {
 }
 
 /// Returns the type of a template value that is a struct.
-pub(crate) fn tagged_type(datum: &TemplateValue) -> Option<&'static Type> {
-    let TemplateValue::Object(members) = datum else { return None };
+pub(crate) fn tagged_type(value: &TemplateValue) -> Option<&'static Type> {
+    let TemplateValue::Object(members) = value else { return None };
     let Some(TemplateValue::String(mark)) = members.get(TYPED) else { return None };
     by_id(mark.strip_prefix(TYPED)?.strip_prefix(':')?.strip_suffix(';')?.parse().ok()?)
 }

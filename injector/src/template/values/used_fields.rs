@@ -12,7 +12,7 @@ use crate::template::escape;
 /// A Go struct has all of its fields, most of them with zero values. Templates can only read the
 /// fields that they name, so only these are created where a pod lacks them.
 pub(crate) struct UsedFields {
-    /// Names by the id of the struct. Empty if all present fields are wanted, and no absent ones.
+    /// Names by the id of the struct. Empty to represent all present fields and no absent ones.
     of_structs: Vec<Vec<Name>>,
     /// Names that YAML parses as something other than a string.
     odd: Vec<String>,
@@ -29,8 +29,8 @@ pub(crate) struct UsedFields {
 /// One name that a struct resolves.
 pub(crate) enum Name {
     Field(&'static Field),
-    /// A getter under its name, which also works on a nil message. Or a chain of getters, joined by
-    /// underscores, each called on the previous result.
+    /// Getter, which also works on a nil message, with its name. A chain of getters, each called on
+    /// the previous result, has one name with underscores: `GetA_GetB`.
     Getter(String, Vec<&'static Field>),
     /// Result of methods called on a field, under their joined name.
     Call(String, Call),
@@ -41,7 +41,7 @@ pub(crate) enum Name {
 impl UsedFields {
     /// Collects the names after a dot in the texts, which have been rewritten by
     /// [`method_chains`](crate::template::rewrite::method_chains).
-    pub(crate) fn by(texts: &[&str]) -> Self {
+    pub(crate) fn from_templates(texts: &[&str]) -> Self {
         let names: HashSet<&str> = texts.iter().flat_map(|text| names(text)).collect();
         let any = |of: &[&str]| of.iter().any(|name| names.contains(name));
         Self {

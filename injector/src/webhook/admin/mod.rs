@@ -62,8 +62,8 @@ pub fn monitoring(metrics: Arc<Metrics>, certificate: Arc<ServingCertificate>) -
 /// Only clients of this host or pod have access, for example through `kubectl port-forward`; other
 /// clients get 403.
 pub fn logging(log: Arc<Log>) -> Router {
-    let told = Arc::clone(&log);
-    let tell = get(async move || format!("{}\n", told.levels()));
+    let current = Arc::clone(&log);
+    let tell = get(async move || format!("{}\n", current.levels()));
     let set = put(async move |body: Bytes| -> Response {
         let text = String::from_utf8_lossy(&body);
         match text.trim().parse::<Levels>() {
@@ -89,8 +89,8 @@ pub fn logging(log: Arc<Log>) -> Router {
     }))
 }
 
-/// True if the address is 127.0.0.1 or `::1`. Other addresses of 127.0.0.0/8 are not trusted, because
-/// behind a sidecar they can stand for remote clients.
+/// True if the address is 127.0.0.1 or `::1`. Other addresses of 127.0.0.0/8 are not trusted,
+/// because behind a sidecar they can stand for remote clients.
 fn is_here(address: IpAddr) -> bool {
     let address = address.to_canonical();
     address == IpAddr::V4(Ipv4Addr::LOCALHOST) || address == IpAddr::V6(Ipv6Addr::LOCALHOST)

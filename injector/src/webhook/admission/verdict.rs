@@ -98,7 +98,7 @@ impl Admission {
                     },
                     Err(error) if error.is_io() => {
                         let message =
-                            format!("pod: {error}; API servers accept no pod of that size");
+                            format!("pod: {error}; API servers reject a pod of that size");
                         Verdict::denied(subject, uid, words::POD_TOO_LARGE, 400, message)
                     }
                     Err(error) => {
@@ -244,7 +244,8 @@ fn not_a_new_pod(request: &Request) -> Option<Reason> {
 
 /// Returns the warning about a pod whose namespace's allowed users could not be read.
 fn namespace_unknown() -> Reason {
-    let message = "the namespace's user range on OpenShift is unknown, so the proxy's user and group are 1337";
+    let message = "the namespace's user range on OpenShift is unknown, so the proxy's user and \
+                   group are 1337";
     Reason::new(words::NAMESPACE_UNKNOWN, message)
 }
 

@@ -46,8 +46,8 @@ impl<T> Followed<T> {
     pub(super) async fn latest(&self, deadline: Instant) -> Arc<T> {
         if *self.state.borrow() == WatchState::Pending {
             let mut state = self.state.subscribe();
-            let told = state.wait_for(|state| *state != WatchState::Pending);
-            let _ = timeout_at(deadline.min(self.first_answer_deadline), told).await;
+            let answered = state.wait_for(|state| *state != WatchState::Pending);
+            let _ = timeout_at(deadline.min(self.first_answer_deadline), answered).await;
         }
         self.value.load_full()
     }

@@ -66,8 +66,8 @@ pub struct Args {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Configuration")]
 pub struct ConfigurationArgs {
-    /// The `config` document of Istio's `ConfigMap`, or a bare template; with any of the three files
-    /// named, no `ConfigMap` is read
+    /// The `config` document of Istio's `ConfigMap`, or a bare template; with any of the three
+    /// files named, no `ConfigMap` is read
     #[arg(long = "injectConfigFile", value_name = "FILE")]
     pub inject_config: Option<PathBuf>,
     /// The `values` document of Istio's `ConfigMap`
@@ -80,8 +80,8 @@ pub struct ConfigurationArgs {
     #[arg(long = "reload-interval", value_name = "DURATION", default_value = "2s",
           value_parser = go_duration::positive)]
     pub reload_interval: Duration,
-    /// Makes the proxy a native sidecar, unless the pod decides; `auto` does so if the pod's node, or
-    /// every node, has Kubernetes 1.33 or later, and without a cluster
+    /// Makes the proxy a native sidecar, unless the pod decides; `auto` does so if the pod's node,
+    /// or every node, has Kubernetes 1.33 or later, and without a cluster
     #[arg(
         long = "enable-native-sidecars",
         env = "ENABLE_NATIVE_SIDECARS",
@@ -109,16 +109,17 @@ pub struct CertificateArgs {
     /// The key of the certificate in PEM
     #[arg(long = "tlsKeyFile", value_name = "FILE", requires = "certificate")]
     pub key: Option<PathBuf>,
-    /// Output file for the CA of the certificate that the process creates without a cluster and without
-    /// --tlsCertFile, so that a client can trust it
+    /// Output file for the CA of the certificate that the process creates without a cluster and
+    /// without --tlsCertFile, so that a client can trust it
     #[arg(long = "writeCaFile", value_name = "FILE", conflicts_with = "certificate")]
     pub write_ca: Option<PathBuf>,
     /// The Service through which the API server reaches the webhook
     #[arg(long, value_name = "NAME", default_value = "sidecar-injector",
           value_parser = names::label)]
     pub service: String,
-    /// A mutating webhook configuration whose `caBundle` is maintained; may be repeated, for revision
-    /// tags [default: istio-sidecar-injector, with the revision as suffix unless it is `default`]
+    /// A mutating webhook configuration whose `caBundle` is maintained; may be repeated, for
+    /// revision tags [default: istio-sidecar-injector, with the revision as suffix unless it is
+    /// `default`]
     #[arg(long = "webhook-configuration", value_name = "NAME", value_parser = names::subdomain)]
     pub webhook_configurations: Vec<String>,
     /// A further DNS name or address of the certificate; may be repeated
@@ -137,12 +138,12 @@ pub struct TlsArgs {
     /// The minimum TLS version: `TLSV1_2` or `TLSV1_3`
     #[arg(long = "tls-min-version", value_name = "VERSION", default_value_t)]
     pub minimum_version: MinimumVersion,
-    /// The cipher suites by their IANA names, separated by commas; if none of TLS 1.3 is named, all of
-    /// TLS 1.3 are enabled as well [default: all]
+    /// The cipher suites by their IANA names, separated by commas; if none of TLS 1.3 is named, all
+    /// of TLS 1.3 are enabled as well [default: all]
     #[arg(long = "tls-cipher-suites", value_name = "NAMES", value_delimiter = ',')]
     pub cipher_suites: Vec<String>,
-    /// The CAs of clients in PEM; with it, only clients with a certificate of these CAs and a name of
-    /// --client-allowed-names are served
+    /// The CAs of clients in PEM; with it, only clients with a certificate of these CAs and a name
+    /// of --client-allowed-names are served
     #[arg(long = "client-ca-file", value_name = "FILE", requires = "client_names")]
     pub client_authority: Option<PathBuf>,
     /// The allowed common names or DNS names of client certificates, separated by commas
@@ -211,8 +212,8 @@ pub struct LimitArgs {
     #[arg(long = "header-timeout", value_name = "DURATION", default_value = "5s",
           value_parser = go_duration::positive)]
     pub head: Duration,
-    /// Timeout of idle connections, also before the first request; API servers keep theirs for 90 s,
-    /// and should be the ones to close them
+    /// Timeout of idle connections, also before the first request; API servers keep theirs for 90
+    /// s, and should be the ones to close them
     #[arg(long = "idle-timeout", value_name = "DURATION", default_value = "120s",
           value_parser = go_duration::positive)]
     pub idle: Duration,

@@ -109,7 +109,7 @@ pub enum OptionsError {
     #[error("--tls-cipher-suites, --tls-min-version: {0}")]
     Tls(#[source] TlsParametersError),
     /// A client name is empty, which no certificate can match.
-    #[error("--client-allowed-names: a name is empty\nhint: want names with commas between them")]
+    #[error("--client-allowed-names: a name is empty\nhint: separate names by commas")]
     ClientName,
     /// This process creates no CA that it could write. In a cluster, the CA is already in a Secret
     /// and in the webhook configuration.

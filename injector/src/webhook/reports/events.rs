@@ -155,7 +155,8 @@ impl State {
                     "pods of the workload run without the sidecar that a new pod would get"
                 }
                 Self::Stale => {
-                    "all pods of the workload have a sidecar, and at least one differs from that of a new pod"
+                    "all pods of the workload have a sidecar, and at least one differs from that \
+                     of a new pod"
                 }
             };
             (state, when)

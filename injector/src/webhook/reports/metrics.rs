@@ -17,10 +17,10 @@ pub(in crate::webhook) struct ReportMetrics(pub(in crate::webhook) SharedReport)
 
 impl Collector for ReportMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        let told = self.0.told();
+        let latest = self.0.latest();
         let mut counts = |spec: &MetricSpec, of: fn(&Counts) -> u64| {
             let mut metric = spec.describe(&mut encoder)?;
-            for (namespace, counts) in &told.namespaces {
+            for (namespace, counts) in &latest.namespaces {
                 let count = i64::try_from(of(counts)).unwrap_or(i64::MAX);
                 if count > 0 {
                     let labels = [("namespace", namespace.as_str())];
@@ -33,7 +33,7 @@ impl Collector for ReportMetrics {
         counts(table::PODS_STALE, |counts| counts.stale)?;
         let mut metric = table::REPORT.describe(&mut encoder)?;
         for state in ReportState::STATES {
-            let value = ConstGauge::new(i64::from(state == told.state));
+            let value = ConstGauge::new(i64::from(state == latest.state));
             value.encode(metric.encode_family(&[("state", state)])?)?;
         }
         let mut gauge = |spec: &MetricSpec, value: i64| {
@@ -42,9 +42,9 @@ impl Collector for ReportMetrics {
         };
         gauge(
             table::REPORT_TIMESTAMP_SECONDS,
-            told.completed.map_or(0, jiff::Timestamp::as_second),
+            latest.completed.map_or(0, jiff::Timestamp::as_second),
         )?;
-        gauge(table::REPORT_PODS, i64::try_from(told.pods).unwrap_or(i64::MAX))?;
+        gauge(table::REPORT_PODS, i64::try_from(latest.pods).unwrap_or(i64::MAX))?;
         let [written, failed] = self.0.events();
         for (spec, value) in
             [(table::REPORT_EVENTS, written), (table::REPORT_EVENT_FAILURES, failed)]

@@ -151,9 +151,9 @@ mod tests {
         let telling = SharedReport::default();
         telling.completed(&Tally::default(), Timestamp::UNIX_EPOCH);
         guarded(async { panic!("a pod of a kind that nobody thought of") }, &telling).await;
-        assert_eq!(telling.told().state, ReportState::FAILING);
+        assert_eq!(telling.latest().state, ReportState::FAILING);
         let next = async { assert!(telling.completed(&Tally::default(), Timestamp::UNIX_EPOCH)) };
         guarded(next, &telling).await;
-        assert_eq!(telling.told().state, ReportState::CURRENT);
+        assert_eq!(telling.latest().state, ReportState::CURRENT);
     }
 }

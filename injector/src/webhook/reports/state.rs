@@ -14,7 +14,7 @@ pub(in crate::webhook) struct SharedReport(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    told: ArcSwap<ReportState>,
+    latest: ArcSwap<ReportState>,
     events: AtomicU64,
     event_failures: AtomicU64,
 }
@@ -50,20 +50,20 @@ impl Default for ReportState {
 impl SharedReport {
     /// Records a complete round. Returns true if the state was not current before.
     pub(in crate::webhook) fn completed(&self, tally: &Tally, now: Timestamp) -> bool {
-        let told = ReportState {
+        let latest = ReportState {
             state: ReportState::CURRENT,
             namespaces: tally.namespaces(NAMESPACES),
             pods: tally.pods,
             completed: Some(now),
         };
-        self.0.told.swap(Arc::new(told)).state != ReportState::CURRENT
+        self.0.latest.swap(Arc::new(latest)).state != ReportState::CURRENT
     }
 
     /// Records an incomplete round, and keeps the counts of the last complete one. Returns true if
     /// the state has changed.
     pub(super) fn failed(&self, state: &'static str) -> bool {
-        let before = self.told();
-        self.0.told.store(Arc::new(ReportState { state, ..ReportState::clone(&before) }));
+        let before = self.latest();
+        self.0.latest.store(Arc::new(ReportState { state, ..ReportState::clone(&before) }));
         before.state != state
     }
 
@@ -78,8 +78,8 @@ impl SharedReport {
     }
 
     /// Returns the latest result.
-    pub(super) fn told(&self) -> Arc<ReportState> {
-        self.0.told.load_full()
+    pub(super) fn latest(&self) -> Arc<ReportState> {
+        self.0.latest.load_full()
     }
 
     /// Returns the number of written Events, and of those that could not be written.

@@ -29,7 +29,8 @@ pub(in crate::webhook) fn connections(wanted: usize, files: Option<u64>) -> usiz
     let most = files.saturating_sub(OWN).max(1);
     if wanted > most {
         tracing::warn!(
-            "--max-connections {wanted}: serving only {most}, because at most {files} files may be open; hint: raise the limit of the container or unit (ulimit -n)"
+            "--max-connections {wanted}: serving only {most}, because at most {files} files may be \
+             open; hint: raise the limit of the container or unit (ulimit -n)"
         );
     }
     wanted.min(most)

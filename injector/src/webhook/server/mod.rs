@@ -72,8 +72,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves until [`ShutdownPhase::Ended`]. Then no further connection is accepted, idle ones are closed,
-    /// and requests in flight are answered with `Connection: close`, for `grace` at most.
+    /// Serves until [`ShutdownPhase::Ended`]. Then no further connection is accepted, idle ones are
+    /// closed, and requests in flight are answered with `Connection: close`, for `grace` at most.
     pub async fn run(self, phases: watch::Receiver<ShutdownPhase>, grace: Duration) {
         let Self { listener, runtime, tls, router, limits, metrics } = self;
         let slots = Slots::new(limits.connections);

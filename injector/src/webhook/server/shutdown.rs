@@ -15,7 +15,8 @@ pub enum ShutdownPhase {
 }
 
 impl ShutdownPhase {
-    /// Returns a channel that starts at [`ShutdownPhase::Serving`]. A dropped sender leaves the last phase.
+    /// Returns a channel that starts at [`ShutdownPhase::Serving`]. A dropped sender leaves the
+    /// last phase.
     pub fn channel() -> (watch::Sender<Self>, watch::Receiver<Self>) {
         watch::channel(Self::Serving)
     }

@@ -163,13 +163,13 @@ mod tests {
             ..Status::default()
         });
         let page = metrics.encode(None);
-        let told = |line: &&str| {
+        let is_shown = |line: &&str| {
             ["_ca_", "_webhook_", "rbac", "upkeep", "webhook_patch", "_skew_", "_probe_"]
                 .iter()
                 .any(|part| line.contains(part))
                 && !line.starts_with('#')
         };
-        insta::assert_snapshot!(page.lines().filter(told).collect::<Vec<_>>().join("\n"), @r#"
+        insta::assert_snapshot!(page.lines().filter(is_shown).collect::<Vec<_>>().join("\n"), @r#"
         sidecar_injector_ca_phase{phase="steady"} 0
         sidecar_injector_ca_phase{phase="prepared"} 1
         sidecar_injector_ca_phase{phase="activated"} 0

@@ -1,5 +1,5 @@
-//! Every metric family of the process. The registration takes names and help from this table, and the
-//! reference page is written from it.
+//! Every metric family of the process. The registration takes names and help from this table, and
+//! the reference page is written from it.
 
 use std::fmt;
 

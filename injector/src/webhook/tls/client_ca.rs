@@ -30,8 +30,9 @@ impl ClientFile {
         Ok((self.parse(&content)?, content))
     }
 
-    /// Follows the file, as [`webhook_certs::certificate_files::CertificateFiles::follow`] does: what is made
-    /// of each content other than `loaded` is what the next connection is negotiated by.
+    /// Follows the file, as [`webhook_certs::certificate_files::CertificateFiles::follow`] does:
+    /// what is made of each content other than `loaded` is what the next connection is negotiated
+    /// by.
     ///
     /// An invalid file is logged once, and the present CAs stay in use. The same applies to a file
     /// without a currently valid CA, as long as one of the present CAs is valid.

@@ -54,3 +54,26 @@ impl Metrics {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+
+    use super::*;
+
+    #[test]
+    fn families_have_the_names_of_istio() {
+        let mut registry = Registry::default();
+        Metrics::default().register(&mut registry);
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        for name in [
+            "istio_agent_dns_requests_total 0",
+            "istio_agent_dns_upstream_requests_total 0",
+            "istio_agent_dns_upstream_failures_total 0",
+            "istio_agent_dns_upstream_request_duration_seconds_count 0",
+        ] {
+            assert!(text.contains(&format!("{name}\n")), "{name}: {text}");
+        }
+    }
+}

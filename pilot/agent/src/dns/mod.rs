@@ -14,5 +14,5 @@ pub mod server;
 pub mod table;
 
 pub use metrics::Metrics;
-pub use server::Server;
+pub use server::{BindError, Names, Server};
 pub use table::{Entry, Table};

@@ -40,18 +40,6 @@ impl ResolvConf {
         }
         found
     }
-
-    /// Returns the addresses to serve. Of loopback addresses, it returns those whose family the
-    /// pod's name servers have: clients send nothing to the others, and a pod with one family may
-    /// not have them.
-    pub fn listening(&self, addresses: &[SocketAddr]) -> Vec<SocketAddr> {
-        let is_used = |address: &&SocketAddr| {
-            let same = |server: &NameServer| server.address.is_ipv4() == address.is_ipv4();
-            !address.ip().is_loopback() || self.servers.iter().any(same)
-        };
-        let used: Vec<SocketAddr> = addresses.iter().filter(is_used).copied().collect();
-        if used.is_empty() { addresses.to_vec() } else { used }
-    }
 }
 
 impl NameServer {
@@ -114,21 +102,6 @@ mod tests {
         ] {
             assert_eq!(ResolvConf::parse(text).search, expected, "{text}");
         }
-    }
-
-    #[test]
-    fn loopback_is_served_in_families_of_name_servers() {
-        let both = ["127.0.0.1:15053", "[::1]:15053"].map(|address| address.parse().unwrap());
-        for (text, expected) in [
-            ("nameserver 10.96.0.10", &both[..1]),
-            ("nameserver fd00::a", &both[1..]),
-            ("nameserver fd00::a\nnameserver 10.96.0.10", &both),
-            ("", &both),
-        ] {
-            assert_eq!(ResolvConf::parse(text).listening(&both), expected, "{text}");
-        }
-        let any = ["0.0.0.0:53".parse().unwrap()];
-        assert_eq!(ResolvConf::parse("nameserver fd00::a").listening(&any), any);
     }
 
     #[test]

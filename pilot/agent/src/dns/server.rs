@@ -26,7 +26,6 @@ use super::resolv_conf::{NameServer, PORT, ResolvConf};
 use super::search::NameRules;
 use super::table::{ServiceDomain, Table};
 use crate::config::options::{DnsOptions, Pod};
-use crate::health::{Health, Part};
 
 /// DNS server of the pod.
 #[derive(Debug)]
@@ -34,6 +33,12 @@ pub struct Server {
     udp: Vec<UdpSocket>,
     tcp: Vec<TcpListener>,
     shared: Arc<Shared>,
+}
+
+/// View of the name table.
+#[derive(Clone, Debug)]
+pub struct Names {
+    table: watch::Receiver<Option<Arc<Table>>>,
 }
 
 /// Failure to start the server.
@@ -61,7 +66,7 @@ pub enum BindError {
 struct Shared {
     rules: NameRules,
     is_only_resolver: bool,
-    names: watch::Receiver<Option<Arc<Table>>>,
+    table: watch::Sender<Option<Arc<Table>>>,
     forwarder: Forwarder,
     metrics: Metrics,
     rotation: AtomicUsize,
@@ -71,24 +76,18 @@ struct Shared {
 
 impl Server {
     /// Binds the addresses, UDP and TCP.
-    pub fn bind(
-        options: &DnsOptions,
-        pod: &Pod,
-        names: watch::Receiver<Option<Arc<Table>>>,
-        metrics: Metrics,
-    ) -> Result<Self, BindError> {
+    pub fn bind(options: &DnsOptions, pod: &Pod, metrics: Metrics) -> Result<Self, BindError> {
         let path = &options.resolv_conf;
         let text = fs::read_to_string(path)
             .map_err(|source| BindError::ResolvConf { path: path.clone(), source })?;
         let resolv_conf = ResolvConf::parse(&text);
-        let listening = resolv_conf.listening(&options.listen);
         let (mut udp, mut tcp) = (Vec::new(), Vec::new());
-        for &address in &listening {
+        for &address in &options.listen {
             let listen = |source| BindError::Listen { address, source };
             udp.push(bind_udp(address).map_err(listen)?);
             tcp.push(bind_tcp(address).map_err(listen)?);
         }
-        let servers = resolv_conf.servers.iter().filter(|server| !server.is_own(&listening));
+        let servers = resolv_conf.servers.iter().filter(|server| !server.is_own(&options.listen));
         let forwarder = Forwarder {
             servers: servers.filter_map(socket_address).collect(),
             is_parallel: options.forward_parallel,
@@ -101,8 +100,8 @@ impl Server {
         };
         let shared = Shared {
             rules,
-            is_only_resolver: listening.iter().any(|address| address.port() == PORT),
-            names,
+            is_only_resolver: options.listen.iter().any(|address| address.port() == PORT),
+            table: watch::Sender::new(None),
             forwarder,
             metrics,
             rotation: AtomicUsize::default(),
@@ -112,19 +111,15 @@ impl Server {
         Ok(Self { udp, tcp, shared: Arc::new(shared) })
     }
 
-    /// Returns a function that returns the name table as JSON, for `/debug/ndsz`.
-    pub fn debug(&self) -> impl Fn() -> String + Send + Sync + use<> {
-        let names = self.shared.names.clone();
-        move || {
-            let table = names.borrow().clone().unwrap_or_default();
-            // Serializing texts and addresses to memory cannot fail.
-            serde_json::to_string_pretty(&*table).unwrap_or_default()
-        }
+    /// Returns a view of the name table.
+    pub fn names(&self) -> Names {
+        Names { table: self.shared.table.subscribe() }
     }
 
-    /// Answers queries until the future is dropped. The first name table clears the condition of
-    /// [`Part::Dns`].
-    pub async fn run(self, health: Arc<Health>) {
+    /// Answers queries from the latest names, in the form that `table` returns, until the future is
+    /// dropped.
+    pub async fn run<N>(self, mut names: watch::Receiver<Option<N>>, table: impl Fn(&N) -> Table) {
+        // Tasks end with the set.
         let mut tasks = JoinSet::new();
         for socket in self.udp {
             tasks.spawn(serve_udp(Arc::clone(&self.shared), Arc::new(socket)));
@@ -132,15 +127,31 @@ impl Server {
         for listener in self.tcp {
             tasks.spawn(serve_tcp(Arc::clone(&self.shared), listener));
         }
-        let mut names = self.shared.names.clone();
-        if names.borrow().is_none() {
-            health.set(Part::Dns, "no name table from the control plane yet");
-        }
-        // An error means that no table can come any more; the condition stays.
-        if names.wait_for(Option::is_some).await.is_ok() {
-            health.clear(Part::Dns);
+        loop {
+            let latest = names.borrow_and_update().as_ref().map(|names| Arc::new(table(names)));
+            if latest.is_some() {
+                self.shared.table.send_replace(latest);
+            }
+            // The last table stays when no other can come.
+            if names.changed().await.is_err() {
+                break;
+            }
         }
         tasks.join_all().await;
+    }
+}
+
+impl Names {
+    /// True once the first table has arrived.
+    pub fn received(&self) -> bool {
+        self.table.borrow().is_some()
+    }
+
+    /// Returns the table as JSON, for `/debug/ndsz`.
+    pub fn json(&self) -> String {
+        let table = self.table.borrow().clone().unwrap_or_default();
+        // Serializing texts and addresses to memory cannot fail.
+        serde_json::to_string_pretty(&*table).unwrap_or_default()
     }
 }
 
@@ -148,7 +159,7 @@ impl Shared {
     /// Returns the answer to a message, or the query to forward.
     fn decide<'a>(&self, message: &'a [u8], transport: Transport) -> Decision<'a> {
         self.metrics.requests.inc();
-        let table = self.names.borrow().clone();
+        let table = self.table.borrow().clone();
         let knowledge = Knowledge {
             table: table.as_deref(),
             rules: &self.rules,

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
 
 use e2e::netns::Owner;
 use hickory_proto::op::Message;
@@ -22,7 +21,7 @@ fn addresses_equal_those_of_the_clusters_dns() {
         pod.capture(&settings.servers, &[]);
         let _server = NameServer::start(&pod.world, "10.96.0.10", Behaviour::Cluster);
         let agent = pod.start(&settings);
-        agent.names.send_replace(Some(Arc::new(table())));
+        agent.publish(table);
         let asked = questions();
         // The proxy's own queries are not captured.
         let [by_agent, by_cluster] = [APP, Owner { uid: 1337, gid: 1337 }].map(|owner| {

@@ -3,7 +3,8 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, Permissions};
-use std::net::{IpAddr, SocketAddr};
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,9 +14,9 @@ use std::time::Duration;
 
 use e2e::netns::{Namespace, Owner, succeed};
 use e2e::programs::Programs;
+use e2e::wait::until;
 use pilot_agent::config::{DnsOptions, Pod as PodOptions};
-use pilot_agent::dns::{Entry, Metrics, Server, Table};
-use pilot_agent::health::Health;
+use pilot_agent::dns::{Entry, Metrics, Names, Server, Table};
 use tempfile::NamedTempFile;
 use tokio::runtime;
 use tokio::sync::{oneshot, watch};
@@ -28,14 +29,16 @@ pub(crate) struct Pod {
 
 /// The DNS proxy, which runs until the value is dropped.
 pub(crate) struct Agent {
-    pub(crate) names: watch::Sender<Option<Arc<Table>>>,
-    pub(crate) health: Arc<Health>,
+    pub(crate) names: watch::Sender<Option<Publication>>,
     pub(crate) metrics: Metrics,
-    pub(crate) debug: Box<dyn Fn() -> String + Send>,
+    pub(crate) view: Names,
     _resolv_conf: NamedTempFile,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
+
+/// Names that the control plane publishes.
+pub(crate) type Publication = fn() -> Table;
 
 /// Settings of the DNS proxy.
 #[derive(Clone)]
@@ -69,6 +72,12 @@ impl Pod {
                  address add fd96::a/128 dev lo nodad
                  address add fd96::b/128 dev lo nodad")
             .unwrap();
+        // A link loses packets for a while after it is up; TCP repeats them.
+        for neighbour in ["192.168.77.1:1", "[fd77::1]:1"] {
+            let connect = || TcpStream::connect(neighbour).map(drop);
+            let error = namespace.run(connect).unwrap().expect_err("a closed port");
+            assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{neighbour}: {error}");
+        }
         Self { namespace: Arc::new(namespace), world: Arc::new(world) }
     }
 
@@ -93,33 +102,31 @@ impl Pod {
             forward_timeout: settings.timeout,
         };
         let (names, receiver) = watch::channel(None);
-        let (metrics, health) = (Metrics::default(), Arc::<Health>::default());
+        let metrics = Metrics::default();
         let (stop, stopped) = oneshot::channel();
         let (started, start) = mpsc::channel();
         let namespace = Arc::clone(&self.namespace);
-        let (owner, counters, conditions) = (settings.owner, metrics.clone(), Arc::clone(&health));
+        let (owner, counters) = (settings.owner, metrics.clone());
         let pod = pod_options(settings.namespace);
         let thread = thread::spawn(move || {
             let serve = || {
                 let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
                 runtime.block_on(async {
-                    let server = Server::bind(&options, &pod, receiver, counters);
-                    let server = server.unwrap();
-                    started.send(Box::new(server.debug())).unwrap();
+                    let server = Server::bind(&options, &pod, counters).unwrap();
+                    started.send(server.names()).unwrap();
                     tokio::select! {
-                        () = server.run(conditions) => {}
+                        () = server.run(receiver, |table: &Publication| table()) => {}
                         _ = stopped => {}
                     }
                 });
             };
             namespace.run_as(owner, serve).unwrap();
         });
-        let debug = start.recv().expect("the DNS proxy starts");
+        let view = start.recv().expect("the DNS proxy starts");
         Agent {
             names,
-            health,
             metrics,
-            debug,
+            view,
             _resolv_conf: resolv_conf,
             stop: Some(stop),
             thread: Some(thread),
@@ -128,23 +135,30 @@ impl Pod {
 }
 
 impl Agent {
-    /// Publishes a name table with two Services and an external host.
-    pub(crate) fn publish(&self) {
-        let web = ["10.96.1.1".to_owned(), "fd96::1:1".to_owned()];
-        let big: Vec<String> = (0..3000).map(|n| format!("10.7.{}.{}", n / 250, n % 250)).collect();
-        let entry = |host, ips, registry, shortname| Entry {
-            host,
-            ips,
-            registry,
-            shortname,
-            namespace: "shop",
-        };
-        self.names.send_replace(Some(Arc::new(Table::new([
-            entry("web.shop.svc.cluster.local", &web, "Kubernetes", "web"),
-            entry("big.shop.svc.cluster.local", &big, "Kubernetes", "big"),
-            entry("example.com", &web[..1], "External", ""),
-        ]))));
+    /// Publishes a name table, and waits until the server has it.
+    pub(crate) fn publish(&self, names: Publication) {
+        self.names.send_replace(Some(names));
+        let received = || if self.view.received() { Ok(()) } else { Err("no table") };
+        until("the table is there", Duration::from_secs(60), received).unwrap();
     }
+}
+
+/// Returns a name table with two Services and an external host.
+pub(crate) fn names() -> Table {
+    let web = ["10.96.1.1".to_owned(), "fd96::1:1".to_owned()];
+    let big: Vec<String> = (0..3000).map(|n| format!("10.7.{}.{}", n / 250, n % 250)).collect();
+    let entry = |host, ips, registry, shortname| Entry {
+        host,
+        ips,
+        registry,
+        shortname,
+        namespace: "shop",
+    };
+    Table::new([
+        entry("web.shop.svc.cluster.local", &web, "Kubernetes", "web"),
+        entry("big.shop.svc.cluster.local", &big, "Kubernetes", "big"),
+        entry("example.com", &web[..1], "External", ""),
+    ])
 }
 
 impl Drop for Agent {
@@ -164,7 +178,8 @@ impl Settings {
             listen: ["127.0.0.1:15053", "[::1]:15053"].map(|ip| ip.parse().unwrap()).to_vec(),
             servers: servers.iter().map(|server| server.parse().unwrap()).collect(),
             parallel: false,
-            timeout: Duration::from_millis(500),
+            // No query of a test waits as long, unless the test sets less.
+            timeout: Duration::from_secs(600),
             owner: Owner { uid: 1337, gid: 1337 },
             namespace: "shop",
         }

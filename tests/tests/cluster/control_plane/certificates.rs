@@ -34,8 +34,8 @@ impl CertificateService {
     }
 }
 
-/// Returns the SPIFFE identity of the `ServiceAccount` in the token. The stories trust their pods: the
-/// signature is not checked.
+/// Returns the SPIFFE identity of the `ServiceAccount` in the token. The stories trust their pods:
+/// the signature is not checked.
 fn identity(metadata: &MetadataMap) -> Result<String, Status> {
     let token = metadata.get("authorization").and_then(|value| value.to_str().ok());
     let claims = token

@@ -1,5 +1,5 @@
-//! The control plane of the stories: passes connections on to their original destination, and
-//! signs workload certificates. It stands where istiod would, as Service `istiod` of `istio-system`.
+//! The control plane of the stories: passes connections on to their original destination, and signs
+//! workload certificates. It stands where istiod would, as Service `istiod` of `istio-system`.
 
 mod certificates;
 mod configuration;

@@ -163,12 +163,12 @@ fn outcome(span: &mut Span, word: &'static str, reason: &'static str) {
 #[derive(Debug, thiserror::Error)]
 pub enum TracesError {
     /// The client of the collector cannot be created.
-    #[error("{ENDPOINT}: {0}\nhint: SSL_CERT_FILE names a file of CA certificates in PEM")]
+    #[error("{ENDPOINT}: {0}\nhint: set SSL_CERT_FILE to a file of CA certificates in PEM")]
     Client(#[source] ClientError),
     /// The variables of the exporter are invalid.
     #[error(
         "{ENDPOINT}, for {host}: {problem}\n\
-         hint: want http://HOST:4318 of a collector that takes OTLP over HTTP"
+         hint: use http://HOST:4318 of a collector that takes OTLP over HTTP"
     )]
     Exporter {
         /// Host and port as given.
