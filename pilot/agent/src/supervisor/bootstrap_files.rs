@@ -1,11 +1,11 @@
 //! Bootstrap files, one per epoch.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use local_files::replace_file;
 use serde_json::Value;
 
 /// Folder of bootstrap files.
@@ -40,7 +40,12 @@ impl BootstrapFiles {
 
     fn write_file(&self, path: PathBuf, bootstrap: &Value) -> io::Result<PathBuf> {
         fs::create_dir_all(&self.folder)?;
-        replace_file(&path, 0o600, &[serde_json::to_vec(bootstrap)?])?;
+        // A file that exists would keep its permissions.
+        remove(&path);
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(0o600).open(&path)?;
+        // Not synced: a file is only read by the process that starts next.
+        file.write_all(&serde_json::to_vec(bootstrap)?)?;
         Ok(path)
     }
 

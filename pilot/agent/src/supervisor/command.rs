@@ -31,3 +31,65 @@ pub(super) fn arguments(
     }
     arguments
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::{DrainOptions, EnvoyOptions, Role};
+
+    fn line(hot_restart: bool, override_text: Option<&str>) -> String {
+        let options = Options {
+            agent: "pilot-agent".into(),
+            envoy: EnvoyOptions {
+                binary: "envoy".into(),
+                admin_port: 15000,
+                readiness_port: 15021,
+                prometheus_port: 15090,
+                log_level: "warning".to_owned(),
+                component_log_level: Some("misc:error".to_owned()),
+                concurrency: Some(2),
+                drain_time: Duration::from_secs(45),
+                parent_shutdown_time: Duration::from_secs(50),
+                bootstrap_override: None,
+                hot_restart,
+                exit_on_changed_bootstrap: false,
+                base_id: 7,
+            },
+            drain: DrainOptions {
+                duration: Duration::ZERO,
+                minimum: Duration::ZERO,
+                exit_on_zero_connections: false,
+            },
+            grace_period: None,
+            role: Role::Sidecar,
+            admin: ([127, 0, 0, 1], 15000).into(),
+            configuration: "etc".into(),
+            guard: Duration::ZERO,
+        };
+        let path = Path::new("etc/envoy-rev3.json");
+        let words = arguments(&options, hot_restart, 3, path, override_text);
+        words.join(" ".as_ref()).into_string().unwrap()
+    }
+
+    #[test]
+    fn epoch_has_its_file_and_number() {
+        assert_eq!(
+            line(true, None),
+            "--config-path etc/envoy-rev3.json --drain-time-s 45 --drain-strategy immediate \
+             --local-address-ip-version v4 --file-flush-interval-msec 1000 --log-level warning \
+             --component-log-level misc:error --concurrency 2 --base-id 7 --restart-epoch 3 \
+             --parent-shutdown-time-s 50 --skip-hot-restart-parent-stats \
+             --allow-unknown-static-fields"
+        );
+    }
+
+    #[test]
+    fn override_is_merged_by_envoy() {
+        let line = line(false, Some(r#"{"node": {}}"#));
+        let expected =
+            r#"--config-yaml {"node": {}} --disable-hot-restart --allow-unknown-static-fields"#;
+        assert!(line.ends_with(expected), "{line}");
+    }
+}

@@ -7,13 +7,13 @@ mod cgroup;
 mod command;
 mod connections;
 pub mod envoy_child;
+mod executor;
 mod guard;
 pub mod machine;
 pub mod metrics;
 mod options;
 mod preconditions;
 mod process;
-mod rim;
 mod shared_memory;
 
 use std::io;
@@ -23,11 +23,11 @@ use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
+use executor::{Executor, Message};
 use machine::Event;
 pub use machine::Exit;
 pub use metrics::Metrics;
 pub use options::{Desired, Options};
-use rim::{Message, Rim};
 
 use crate::health::Health;
 
@@ -84,20 +84,21 @@ impl Supervisor {
         let mut interrupt = handle(SignalKind::interrupt(), "SIGINT")?;
         let mut child = handle(SignalKind::child(), "SIGCHLD")?;
         let (sender, mut messages) = mpsc::unbounded_channel();
-        let mut rim = Rim::new(self.options, self.health, self.metrics, self.serving, sender);
-        rim.desire(&desired.borrow_and_update());
+        let mut executor =
+            Executor::new(self.options, self.health, self.metrics, self.serving, sender);
+        executor.desire(&desired.borrow_and_update());
         loop {
-            if let Some(exit) = rim.take_exit() {
+            if let Some(exit) = executor.take_exit() {
                 return Ok(exit);
             }
             tokio::select! {
-                Some(message) = messages.recv() => rim.receive(message),
-                timer = rim.next_timer() => rim.send(Event::Timer(timer)),
-                _ = terminate.recv() => rim.send(Event::Terminate),
-                _ = interrupt.recv() => rim.send(Event::Terminate),
-                _ = child.recv() => rim.reap_orphans(),
-                Ok(()) = desired.changed() => rim.desire(&desired.borrow_and_update()),
-                Some(request) = requests.recv() => rim.send(match request {
+                Some(message) = messages.recv() => executor.receive(message),
+                timer = executor.next_timer() => executor.send(Event::Timer(timer)),
+                _ = terminate.recv() => executor.send(Event::Terminate),
+                _ = interrupt.recv() => executor.send(Event::Terminate),
+                _ = child.recv() => executor.reap_orphans(),
+                Ok(()) = desired.changed() => executor.desire(&desired.borrow_and_update()),
+                Some(request) = requests.recv() => executor.send(match request {
                     Request::Drain => Event::DrainRequested,
                     Request::Quit => Event::Quit,
                 }),

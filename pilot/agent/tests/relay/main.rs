@@ -4,6 +4,7 @@
 
 mod broken;
 mod client;
+mod debug;
 mod envoy;
 mod fixture;
 mod flow;

@@ -307,6 +307,16 @@ impl Agent {
         Ok(())
     }
 
+    /// Returns the zombies among the children of an agent that is process 1 of its namespace.
+    pub(crate) fn zombies(&self) -> Result<Vec<String>> {
+        let unshare = self.child.as_ref().context("the agent runs")?.id();
+        let agent = children(unshare)?.pop().context("unshare has a child")?;
+        let status = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/status")).ok();
+        let mut zombies: Vec<_> = children(agent)?.iter().filter_map(status).collect();
+        zombies.retain(|status| status.contains("State:\tZ"));
+        Ok(zombies)
+    }
+
     /// Returns living processes of the agent.
     fn remains(&self) -> Vec<(i32, Vec<String>)> {
         let folder = self.folder.path().to_str().unwrap_or_default();
@@ -334,6 +344,11 @@ impl Drop for Agent {
 /// Kills a process.
 pub(crate) fn kill(pid: i32) -> Result<()> {
     kill_process(Pid::from_raw(pid).context("a process id")?, Signal::KILL).context("killing")
+}
+
+fn children(pid: u32) -> Result<Vec<u32>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+    text.split_whitespace().map(|word| word.parse().context("a process id")).collect()
 }
 
 /// Returns living processes with their arguments.

@@ -4,8 +4,9 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use e2e::wait;
 
-use crate::fixture::Agent;
+use crate::fixture::{Agent, PATIENCE};
 use crate::tests;
 
 tests![
@@ -13,6 +14,8 @@ tests![
     envoy_that_hangs_is_killed_and_retried,
     envoy_waits_for_its_configuration_beyond_the_guard,
     memory_limit_keeps_old_bootstrap,
+    kill_for_lack_of_memory_is_named,
+    process_1_reaps_orphans,
 ];
 
 /// A script that behaves like this at the first two starts, and then becomes Envoy.
@@ -61,14 +64,22 @@ fn envoy_waits_for_its_configuration_beyond_the_guard() -> Result<()> {
 }
 
 fn memory_limit_keeps_old_bootstrap() -> Result<()> {
-    let group = format!("/sys/fs/cgroup/memory/outrigger-{}", std::process::id());
+    in_memory_group("limit", memory_limit)
+}
+
+fn kill_for_lack_of_memory_is_named() -> Result<()> {
+    in_memory_group("kill", out_of_memory)
+}
+
+fn in_memory_group(name: &str, test: fn(&str) -> Result<()>) -> Result<()> {
+    let group = format!("/sys/fs/cgroup/memory/outrigger-{name}-{}", std::process::id());
     if fs::create_dir(&group).is_err() {
         return e2e::skipped_tests::record(
             "memory limit of a cgroup",
             "no memory cgroup, version 1",
         );
     }
-    let outcome = memory_limit(&group);
+    let outcome = test(&group);
     // The processes have ended; else the folder stays, which the outcome explains.
     let removed = fs::remove_dir(&group);
     outcome.and_then(|()| Ok(removed?))
@@ -76,8 +87,7 @@ fn memory_limit_keeps_old_bootstrap() -> Result<()> {
 
 fn memory_limit(group: &str) -> Result<()> {
     let mut agent = Agent::new()?;
-    let script = format!("echo $$ > {group}/cgroup.procs && exec \"$0\" \"$@\"");
-    agent.start_by(&["sh", "-c", &script])?;
+    start_in(&mut agent, group)?;
     agent.wait_for_log("serving Some(0)")?;
     // Enough for one Envoy, and too little for two.
     let stat = fs::read_to_string(format!("{group}/memory.stat"))?;
@@ -89,5 +99,34 @@ fn memory_limit(group: &str) -> Result<()> {
     ensure!(agent.version()? == "a");
     fs::write(format!("{group}/memory.limit_in_bytes"), "1G")?;
     agent.hot_restart("b")?;
+    agent.stop()
+}
+
+fn out_of_memory(group: &str) -> Result<()> {
+    fs::write(format!("{group}/memory.limit_in_bytes"), "16M")?;
+    let mut agent = Agent::new()?;
+    start_in(&mut agent, group)?;
+    agent.wait_for_log("Envoy did not start: killed by SIGKILL, probably for lack of memory")?;
+    fs::write(format!("{group}/memory.limit_in_bytes"), "1G")?;
+    agent.wait_for_log("serving Some(0)")?;
+    agent.stop()
+}
+
+fn start_in(agent: &mut Agent, group: &str) -> Result<()> {
+    let script = format!("echo $$ > {group}/cgroup.procs && exec \"$0\" \"$@\"");
+    agent.start_by(&["sh", "-c", &script])
+}
+
+fn process_1_reaps_orphans() -> Result<()> {
+    let orphan = "(sleep 0.1 & echo started) & exec $ENVOY \"$@\"";
+    let mut agent = Agent::new()?.with_script(&format!("{orphan}\n"))?;
+    // Before it is Envoy, the script starts a process whose parent exits.
+    agent.start_by(&["unshare", "--pid", "--fork", "--mount-proc"])?;
+    agent.wait_for_log("serving Some(0)")?;
+    wait::until("no zombie is left", PATIENCE, || {
+        let zombies = agent.zombies()?;
+        ensure!(zombies.is_empty(), "{zombies:?}");
+        Ok::<_, anyhow::Error>(())
+    })?;
     agent.stop()
 }

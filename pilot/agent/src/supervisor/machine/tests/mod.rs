@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::*;
 use crate::supervisor::machine::retries::RETRIES;
 
-/// Simulated rim: processes, timers, and the invariants of every step.
+/// Simulated processes and timers. Checks the invariants after every step.
 #[derive(Clone, Debug)]
 struct World {
     state: State,

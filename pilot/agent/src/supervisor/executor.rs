@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::pending;
 use std::io;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{ExitStatus as ProcessStatus, Stdio};
 use std::sync::Arc;
@@ -39,7 +40,7 @@ pub(super) enum Message {
 
 /// Processes, timers and outputs of supervision.
 #[derive(Debug)]
-pub(super) struct Rim {
+pub(super) struct Executor {
     options: Options,
     health: Arc<Health>,
     metrics: Metrics,
@@ -70,7 +71,7 @@ struct Epoch {
     is_live: bool,
 }
 
-impl Rim {
+impl Executor {
     pub(super) fn new(
         options: Options,
         health: Arc<Health>,
@@ -258,14 +259,13 @@ impl Rim {
     }
 
     /// Describes a failure. A kill for lack of memory is suspected if the cgroup counted one.
-    fn failure(&self, status: ProcessStatus) -> String {
-        use std::os::unix::process::ExitStatusExt as _;
+    fn failure(&mut self, status: ProcessStatus) -> String {
         let text = describe(status);
-        let is_killed = status.signal() == Some(Signal::KILL.as_raw());
-        if is_killed && out_of_memory_kills() > self.out_of_memory_kills {
-            return format!(
-                "{text}, probably for lack of memory; raise the container's memory limit"
-            );
+        let kills = out_of_memory_kills();
+        let has_killed = kills > std::mem::replace(&mut self.out_of_memory_kills, kills);
+        if has_killed && status.signal() == Some(Signal::KILL.as_raw()) {
+            let cause = "probably for lack of memory; raise the container's memory limit";
+            return format!("{text}, {cause}");
         }
         text
     }
