@@ -49,7 +49,13 @@ impl Agent {
             .args(["--proxyLogLevel=warning", "--log_output_level=default:error"])
             .env_clear()
             .envs(ENVIRONMENT)
-            .env("PROXY_CONFIG", format!(r#"{{"binaryPath":"{}","terminationDrainDuration":"0s"}}"#, envoy.display()))
+            .env(
+                "PROXY_CONFIG",
+                format!(
+                    r#"{{"binaryPath":"{}","terminationDrainDuration":"0s"}}"#,
+                    envoy.display()
+                ),
+            )
             .current_dir(root)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -40,7 +40,7 @@ impl Bootstraps {
         let (changes, mut changed) = watch::channel(());
         let mut files = self.inputs.watched_files();
         files.extend(self.bootstrap_override());
-        let watching = watch(files, INTERVAL, move || drop(changes.send(())));
+        let watching = watch(files, INTERVAL, move || changes.send_replace(()));
         tokio::pin!(watching);
         loop {
             tokio::select! {
@@ -94,12 +94,13 @@ impl Bootstraps {
 
 /// Returns the bootstrap of a configuration.
 fn desired(config: &Config, envoy: &EnvoyOptions) -> Result<Desired> {
-    let override_text = match &envoy.bootstrap_override {
-        Some(file) => Some(fs::read_to_string(file).with_context(|| {
-            format!("reading {} (ISTIO_BOOTSTRAP_OVERRIDE)", file.display())
-        })?),
-        None => None,
-    };
+    let override_text =
+        match &envoy.bootstrap_override {
+            Some(file) => Some(fs::read_to_string(file).with_context(|| {
+                format!("reading {} (ISTIO_BOOTSTRAP_OVERRIDE)", file.display())
+            })?),
+            None => None,
+        };
     Ok(Desired {
         bootstrap: bootstrap(config, envoy, &Node::new(config)),
         arguments: command_line::arguments(config, envoy),

@@ -61,8 +61,7 @@ pub async fn run(inputs: Inputs, config: Config) -> Result<Exit> {
         Some(options) => {
             let metrics = dns::Metrics::default();
             metrics.register(&mut registry);
-            let server =
-                dns::Server::bind(options, &config.pod, metrics).context("serving DNS")?;
+            let server = dns::Server::bind(options, &config.pod, metrics).context("serving DNS")?;
             let names: Arc<dyn Names> = Arc::new(server.names());
             tasks.spawn(server.run(relay.names(), name_table));
             Some(names)
@@ -125,7 +124,10 @@ fn application_probes(options: &StatusOptions, dialer: &Dialer) -> Result<App> {
 }
 
 /// Passes additional roots of the relay on to the certificates, which start before it.
-async fn forward_roots(mut relayed: watch::Receiver<Vec<String>>, roots: watch::Sender<Vec<String>>) {
+async fn forward_roots(
+    mut relayed: watch::Receiver<Vec<String>>,
+    roots: watch::Sender<Vec<String>>,
+) {
     while relayed.changed().await.is_ok() {
         roots.send_replace(relayed.borrow_and_update().clone());
     }

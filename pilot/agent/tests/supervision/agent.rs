@@ -125,4 +125,5 @@ fn options(folder: &Path, settings: Settings) -> Options {
     }
 }
 
-const ARGUMENTS: [&str; 6] = ["--concurrency", "2", "--drain-time-s", "1", "--log-level", "warning"];
+const ARGUMENTS: [&str; 6] =
+    ["--concurrency", "2", "--drain-time-s", "1", "--log-level", "warning"];
