@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::fs;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use anyhow::{Context as _, Result};
 use tokio::sync::watch;
 
 use crate::bootstrap::{bootstrap, command_line, grpc};
-use crate::config::{self, Config, EnvoyOptions, Files, Inputs};
+use crate::config::{self, Config, Files, Inputs};
 use crate::health::{Health, Part};
 use crate::node::Node;
 use crate::supervisor::Desired;
@@ -26,12 +25,6 @@ pub(super) struct Bootstraps {
 impl Bootstraps {
     pub(super) fn new(inputs: Inputs, health: Arc<Health>) -> Self {
         Self { inputs, health }
-    }
-
-    /// Returns the bootstrap that Envoy starts with.
-    pub(super) fn first(&self, config: &Config) -> Result<Desired> {
-        let envoy = config.envoy.as_ref().context("DISABLE_ENVOY is set")?;
-        desired(config, envoy)
     }
 
     /// Publishes a new bootstrap after each change of a file. An invalid configuration leaves the
@@ -73,27 +66,27 @@ impl Bootstraps {
 
     fn again(&mut self) -> Result<Desired> {
         self.inputs.files = Files::read(&self.inputs.arguments.mesh_config);
-        let config = config::resolve(&self.inputs)?.config;
-        self.first(&config)
-    }
-
-    /// Writes the bootstrap of gRPC applications, in one step.
-    pub(super) fn write_grpc(&self, config: &Config) -> Result<()> {
-        let Some(file) = &config.grpc_bootstrap else { return Ok(()) };
-        let folder = std::env::current_dir().context("finding the working directory")?;
-        let text = format!("{:#}", grpc::bootstrap(config, &Node::new(config), &folder));
-        let written = match file.parent() {
-            Some(parent) => fs::create_dir_all(parent),
-            None => Ok::<_, io::Error>(()),
-        };
-        written
-            .and_then(|()| local_files::replace_file(file, 0o644, &[text.as_bytes()]))
-            .with_context(|| format!("writing {} (GRPC_XDS_BOOTSTRAP)", file.display()))
+        desired(&config::resolve(&self.inputs)?.config)
     }
 }
 
-/// Returns the bootstrap of a configuration.
-fn desired(config: &Config, envoy: &EnvoyOptions) -> Result<Desired> {
+/// Writes the bootstrap of gRPC applications, in one step.
+pub(super) fn write_grpc(config: &Config) -> Result<()> {
+    let Some(file) = &config.grpc_bootstrap else { return Ok(()) };
+    let folder = std::env::current_dir().context("finding the working directory")?;
+    let text = format!("{:#}", grpc::bootstrap(config, &Node::new(config), &folder));
+    let prepared = match file.parent() {
+        Some(parent) => fs::create_dir_all(parent),
+        None => Ok(()),
+    };
+    prepared
+        .and_then(|()| local_files::replace_file(file, 0o644, &[text.as_bytes()]))
+        .with_context(|| format!("writing {} (GRPC_XDS_BOOTSTRAP)", file.display()))
+}
+
+/// Returns the bootstrap of a configuration with Envoy.
+pub(super) fn desired(config: &Config) -> Result<Desired> {
+    let envoy = config.envoy.as_ref().context("DISABLE_ENVOY is set")?;
     let override_text =
         match &envoy.bootstrap_override {
             Some(file) => Some(fs::read_to_string(file).with_context(|| {

@@ -17,12 +17,12 @@ use crate::app::{App, Dialer, ProbeTable};
 use crate::channel::{ChannelOptions, ControlPlane};
 use crate::config::{Config, Inputs, StatusOptions};
 use crate::health::Health;
-use crate::relay::{self, Relay, RelayOptions};
+use crate::relay::{self, DEBUG_PORT, DebugServer, Relay, RelayOptions};
 use crate::status::{self, Names, ScrapeTarget, Scraper, ServingEnvoy, ShutdownRequest, Status};
 use crate::supervisor::{self, Exit, Supervisor};
 use crate::{dns, secrets};
 
-use bootstraps::Bootstraps;
+use bootstraps::{Bootstraps, write_grpc};
 
 /// Runs the agent until Envoy or a signal ends it. Call it on the main thread: Envoy ends with the
 /// thread that started it.
@@ -48,11 +48,18 @@ pub async fn run(inputs: Inputs, config: Config) -> Result<Exit> {
     let (_application, application) = watch::channel(None);
     let relay = Relay::new(
         RelayOptions::new(&config),
-        control_plane,
+        control_plane.clone(),
         application,
         Arc::clone(&health),
         metrics,
     );
+    match DebugServer::bind(DEBUG_PORT).await {
+        Ok(listener) => {
+            let server = DebugServer::new(control_plane, config.pod.node_id.clone());
+            tasks.spawn(server.serve(listener));
+        }
+        Err(error) => tracing::warn!("no debug port {DEBUG_PORT}: {error}"),
+    }
     let listener = relay.listen().context("relaying xDS")?;
     tasks.spawn(forward_roots(relay.roots(), roots));
     tasks.spawn(relay.clone().serve(listener));
@@ -99,19 +106,15 @@ pub async fn run(inputs: Inputs, config: Config) -> Result<Exit> {
         tasks.spawn(status::serve(listener, status));
     }
 
+    let Some(options) = supervisor_options else {
+        write_grpc(&config)?;
+        return until_asked_to_end(received).await;
+    };
+    let (desired, receiver) = watch::channel(Arc::new(bootstraps::desired(&config)?));
     let bootstraps = Bootstraps::new(inputs, Arc::clone(&health));
-    match supervisor_options {
-        Some(options) => {
-            let (desired, receiver) = watch::channel(Arc::new(bootstraps.first(&config)?));
-            tasks.spawn(async { match bootstraps.follow(desired).await {} });
-            let supervisor = Supervisor::new(options, health, supervisor_metrics, serving);
-            supervisor.run(receiver, received).await.context("supervising Envoy")
-        }
-        None => {
-            bootstraps.write_grpc(&config)?;
-            until_asked_to_end(received).await
-        }
-    }
+    tasks.spawn(async { match bootstraps.follow(desired).await {} });
+    let supervisor = Supervisor::new(options, health, supervisor_metrics, serving);
+    supervisor.run(receiver, received).await.context("supervising Envoy")
 }
 
 /// Returns the probes and handlers of the application.
@@ -120,7 +123,7 @@ fn application_probes(options: &StatusOptions, dialer: &Dialer) -> Result<App> {
         Some(text) => ProbeTable::parse(text).context("ISTIO_KUBE_APP_PROBERS")?,
         None => ProbeTable::default(),
     };
-    App::new(probes, dialer.clone()).context("preparing probes of the application")
+    App::new(probes, *dialer).context("preparing probes of the application")
 }
 
 /// Passes additional roots of the relay on to the certificates, which start before it.

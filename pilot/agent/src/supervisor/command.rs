@@ -36,40 +36,33 @@ pub(super) fn arguments(
 mod tests {
     use std::time::Duration;
 
+    use serde_json::Value;
+
     use super::*;
-    use crate::config::{DrainOptions, EnvoyOptions, Role};
 
     fn line(hot_restart: bool, override_text: Option<&str>) -> String {
-        let options = Options {
-            agent: "pilot-agent".into(),
-            envoy: EnvoyOptions {
-                binary: "envoy".into(),
-                admin_port: 15000,
-                readiness_port: 15021,
-                prometheus_port: 15090,
-                log_level: "warning".to_owned(),
-                component_log_level: Some("misc:error".to_owned()),
-                concurrency: Some(2),
-                drain_time: Duration::from_secs(45),
-                parent_shutdown_time: Duration::from_secs(50),
-                bootstrap_override: None,
-                hot_restart,
-                exit_on_changed_bootstrap: false,
-                base_id: 7,
-            },
-            drain: DrainOptions {
-                duration: Duration::ZERO,
-                minimum: Duration::ZERO,
-                exit_on_zero_connections: false,
-            },
-            grace_period: None,
-            role: Role::Sidecar,
-            admin: ([127, 0, 0, 1], 15000).into(),
-            configuration: "etc".into(),
-            guard: Duration::ZERO,
+        let envoy = EnvoyOptions {
+            binary: "envoy".into(),
+            admin_port: 15000,
+            readiness_port: 15021,
+            prometheus_port: 15090,
+            log_level: "warning".to_owned(),
+            component_log_level: None,
+            concurrency: None,
+            drain_time: Duration::from_secs(45),
+            parent_shutdown_time: Duration::from_secs(50),
+            bootstrap_override: None,
+            hot_restart,
+            exit_on_changed_bootstrap: false,
+            base_id: 7,
+        };
+        let desired = Desired {
+            bootstrap: Value::Null,
+            arguments: vec!["--concurrency".to_owned(), "2".to_owned()],
+            override_text: override_text.map(str::to_owned),
         };
         let path = Path::new("etc/envoy-rev3.json");
-        let words = arguments(&options, hot_restart, 3, path, override_text);
+        let words = arguments(&envoy, &desired, path, hot_restart, 3);
         words.join(" ".as_ref()).into_string().unwrap()
     }
 
@@ -77,19 +70,15 @@ mod tests {
     fn epoch_has_its_file_and_number() {
         assert_eq!(
             line(true, None),
-            "--config-path etc/envoy-rev3.json --drain-time-s 45 --drain-strategy immediate \
-             --local-address-ip-version v4 --file-flush-interval-msec 1000 --log-level warning \
-             --component-log-level misc:error --concurrency 2 --base-id 7 --restart-epoch 3 \
-             --parent-shutdown-time-s 50 --skip-hot-restart-parent-stats \
-             --allow-unknown-static-fields"
+            "--config-path etc/envoy-rev3.json --concurrency 2 --base-id 7 --restart-epoch 3 \
+             --parent-shutdown-time-s 50 --skip-hot-restart-parent-stats"
         );
     }
 
     #[test]
     fn override_is_merged_by_envoy() {
         let line = line(false, Some(r#"{"node": {}}"#));
-        let expected =
-            r#"--config-yaml {"node": {}} --disable-hot-restart --allow-unknown-static-fields"#;
+        let expected = r#"--concurrency 2 --config-yaml {"node": {}} --disable-hot-restart"#;
         assert!(line.ends_with(expected), "{line}");
     }
 }
