@@ -81,7 +81,7 @@ pub struct ProxyArgs {
     #[arg(value_enum, default_value = "sidecar")]
     pub role: RoleArg,
     /// DNS suffix of the pod's own Services
-    /// [default: `NAMESPACE.svc.cluster.local`]
+    /// [default: NAMESPACE.svc.cluster.local]
     #[arg(long)]
     pub domain: Option<String>,
     /// File with the mesh configuration; gateways mount it
@@ -104,11 +104,12 @@ pub struct ProxyArgs {
     /// per CPU
     #[arg(long)]
     pub concurrency: Option<u32>,
-    /// Apply a changed bootstrap by a hot restart of Envoy
+    /// Apply a changed bootstrap by a hot restart of Envoy [default: that of `OUTRIGGER_HOT_RESTART`]
     #[arg(long = "hotRestart", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_parser = BoolishValueParser::new())]
     pub hot_restart: Option<bool>,
     /// Drain and exit where a changed bootstrap cannot be applied by a hot restart
+    /// [default: that of `OUTRIGGER_EXIT_ON_BOOTSTRAP_CHANGE`]
     #[arg(long = "exitOnBootstrapChange", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_parser = BoolishValueParser::new())]
     pub exit_on_bootstrap_change: Option<bool>,

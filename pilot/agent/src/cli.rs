@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::arguments::{Arguments, Command, IptablesArgs};
 use crate::config::{self, Inputs};
 use crate::environment::Environment;
+use crate::supervisor::envoy_child::become_envoy;
 use crate::{commands, log};
 
 /// Runs the program. Exits with 0 on success, 1 on failure and 2 for an invalid command line.
@@ -44,7 +45,9 @@ pub fn main(
             done.map(|()| ExitCode::SUCCESS)
         }
         Command::IstioIptables(args) => run_istio_init(&args),
-        Command::EnvoyChild(_) => Err(anyhow::anyhow!("envoy-child is not implemented yet")),
+        Command::EnvoyChild(child) => {
+            Err(become_envoy(child.parent, &child.envoy, &child.arguments).into())
+        }
     };
     done.unwrap_or_else(|error: anyhow::Error| {
         complain(&format!("{error:#}"));

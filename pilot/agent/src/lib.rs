@@ -14,9 +14,12 @@ pub mod downward_api;
 pub mod environment;
 pub mod health;
 pub mod http;
+pub mod layout;
 pub mod log;
 pub mod metrics;
 pub mod node;
+#[cfg(test)]
+mod reference;
 pub mod relay;
 pub mod secrets;
 pub mod status;

@@ -3,7 +3,10 @@
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
 
@@ -56,6 +59,32 @@ async fn redirect_to_another_host_is_the_answer() {
         server(&["HTTP/1.1 302 Found\r\nLocation: http://x.example/\r\nContent-Length: 0\r\n\r\n"]);
     let answer = probe(&format!(r#"{{"httpGet":{{"port":{port}}}}}"#)).await.unwrap();
     assert_eq!(answer.status, StatusCode::FOUND);
+}
+
+#[tokio::test]
+async fn https_certificate_is_not_verified() {
+    let issued = rcgen::generate_simple_self_signed(["other.example".to_owned()]).unwrap();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(issued.signing_key.serialize_der());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![issued.cert.der().clone()], key.unwrap())
+        .unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+        let mut stream = acceptor.accept(stream).await.unwrap();
+        // The request fits in one record.
+        let _ = stream.read(&mut [0; 4096]).await.unwrap();
+        stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+        stream.shutdown().await.unwrap();
+    });
+    let get = format!(r#"{{"httpGet":{{"scheme":"HTTPS","port":{port}}},"timeoutSeconds":60}}"#);
+    assert_eq!(probe(&get).await.unwrap().status, StatusCode::NO_CONTENT);
 }
 
 #[tokio::test]

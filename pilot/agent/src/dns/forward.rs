@@ -45,9 +45,9 @@ pub enum ForwardError {
     /// The answer cannot be received.
     #[error("cannot receive the answer: {0}")]
     Receive(io::Error),
-    /// The answer over TCP belongs to another query.
-    #[error("the answer is not for this query")]
-    Mismatch,
+    /// The server closed the connection, or answered another query on it.
+    #[error("the connection has no answer to this query")]
+    NoAnswer,
     /// The server did not answer in time.
     #[error("no answer within {} ms", .0.as_millis())]
     Timeout(Duration),
@@ -151,7 +151,7 @@ async fn by_tcp(server: SocketAddr, query: &Query<'_>) -> Result<Vec<u8>, Forwar
     frame::write(&mut stream, &sent).await.map_err(ForwardError::Send)?;
     let answer = frame::read(&mut stream).await.map_err(ForwardError::Receive)?;
     let answer = answer.filter(|answer| query.is_answered_by(answer, id));
-    answer.map(|answer| with_id_of(query, answer)).ok_or(ForwardError::Mismatch)
+    answer.map(|answer| with_id_of(query, answer)).ok_or(ForwardError::NoAnswer)
 }
 
 /// True unless another server may know better.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+pub use self::debug::{DEBUG_PORT, DebugServer};
 pub use self::metrics::Metrics;
 pub use self::own_types::{ApplicationHealth, NameInfo, NameTable};
 pub use self::server::{Listener, RelayError};
@@ -19,6 +20,7 @@ use crate::channel::ControlPlane;
 use crate::config::Config;
 use crate::health::Health;
 
+mod debug;
 mod metrics;
 pub mod own_types;
 mod queue;

@@ -127,6 +127,10 @@ pub fn start(
     let (identity, identity_receiver) = watch::channel(None);
     let mut tasks = JoinSet::new();
 
+    if sockets.is_foreign() && !socket::is_served(&sockets.envoy) {
+        let path = sockets.envoy.display();
+        tracing::warn!("no program serves {path} yet (WORKLOAD_IDENTITY_SOCKET_FILE)");
+    }
     if let Some(own) = &sockets.own {
         let listener = socket::listen(own)?;
         let server = SdsServer {
@@ -162,7 +166,7 @@ pub fn start(
             };
             tasks.spawn(worker.run());
         }
-        Err(reason) => tracing::info!("no workload certificate of the agent: {reason}"),
+        Err(reason) => tracing::info!("the agent requests no workload certificate: {reason}"),
     }
     Ok(Secrets { envoy_socket: sockets.envoy.clone(), identity: identity_receiver, _tasks: tasks })
 }

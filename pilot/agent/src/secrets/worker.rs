@@ -75,8 +75,10 @@ pub(super) struct Attempts {
     next: Option<Instant>,
     received: Instant,
     ratio: GraceRatio,
+    /// True when mounted roots have been read once.
+    has_mounted: bool,
     /// True when roots have been configured once.
-    is_configured: bool,
+    has_configured: bool,
 }
 
 impl Attempts {
@@ -87,7 +89,8 @@ impl Attempts {
             next: None,
             received: Instant::now(),
             ratio: GraceRatio::draw(0.5, 0.0, 0.0),
-            is_configured: false,
+            has_mounted: false,
+            has_configured: false,
         }
     }
 }
@@ -216,15 +219,14 @@ impl Worker {
                 let Ok(roots) = parse_roots(text.as_bytes()) else { return };
                 let was = self.announced();
                 self.publisher.set_mounted(roots).await;
-                if !was.roots.is_empty() {
+                if std::mem::replace(&mut self.attempts.has_mounted, true) {
                     self.renew_for_roots(&was);
                 }
             }
             Change::ConfiguredRoots(texts) => {
                 let was = self.announced();
                 self.publisher.set_configured(self.configured(&texts)).await;
-                let is_first = !std::mem::replace(&mut self.attempts.is_configured, true);
-                if !is_first {
+                if std::mem::replace(&mut self.attempts.has_configured, true) {
                     self.renew_for_roots(&was);
                 }
             }

@@ -105,18 +105,30 @@ impl PartScanner {
     }
 
     fn write(&self, line: &[u8], page: &mut Vec<u8>) -> Result<(), InvalidLine> {
-        let content = line.trim_ascii_end();
-        // OpenMetrics has no empty lines.
-        if content == b"# EOF" || (content.is_empty() && self.format == MetricsFormat::OpenMetrics)
-        {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.trim_ascii_end() == b"# EOF" || self.is_unknown_to_openmetrics(line) {
             return Ok(());
         }
-        if self.source == MergeSource::Application && !is_metrics_line(content) {
+        if self.source == MergeSource::Application && !is_metrics_line(line, self.format) {
             return Err(InvalidLine);
         }
         let line = self.rename(line, page);
         page.extend_from_slice(line);
+        page.push(b'\n');
         Ok(())
+    }
+
+    /// True for an empty line, or a comment that describes no metric, in `OpenMetrics`: its parsers
+    /// reject them.
+    fn is_unknown_to_openmetrics(&self, line: &[u8]) -> bool {
+        let known = [&b"# TYPE "[..], b"# HELP ", b"# UNIT "];
+        self.format == MetricsFormat::OpenMetrics
+            && match line.first() {
+                None => true,
+                Some(b'#') => !known.iter().any(|known| line.starts_with(known)),
+                Some(_) => false,
+            }
     }
 
     /// Removes `envoy_` from Istio's metrics, in samples and in their `HELP` and `TYPE` lines.
@@ -169,10 +181,10 @@ mod tests {
     fn istio_metrics_of_envoy_are_renamed() {
         let part = "# HELP envoy_istio_requests_total x\n# TYPE envoy_istio_requests_total counter\n\
             envoy_istio_requests_total{a=\"envoy_istio_b\"} 1\nenvoy_istiod 2\n\
-            envoy_cluster_x{name=\"envoy_istio_\"} 3\n# envoy_istio_x\n";
+            envoy_cluster_x{name=\"envoy_istio_\"} 3\n";
         let expected = "# HELP istio_requests_total x\n# TYPE istio_requests_total counter\n\
             istio_requests_total{a=\"envoy_istio_b\"} 1\nenvoy_istiod 2\n\
-            envoy_cluster_x{name=\"envoy_istio_\"} 3\n# envoy_istio_x\n";
+            envoy_cluster_x{name=\"envoy_istio_\"} 3\n";
         assert_eq!(merge(MergeSource::Envoy, part), expected);
         assert_eq!(merge(MergeSource::Agent, part), part);
     }
@@ -182,15 +194,20 @@ mod tests {
         for end in ["# EOF", "# EOF\n", "# EOF\r\n", "# EOF\n# EOF\n", "\n# EOF\n\n"] {
             assert_eq!(merge(MergeSource::Application, &format!("a 1\n{end}")), "a 1\n");
         }
-        let part = "a 1\n# EOFx\n";
-        assert_eq!(merge(MergeSource::Agent, part), part);
     }
 
     #[test]
-    fn empty_lines_stay_in_text_only() {
-        let (_, page) = scan(MergeSource::Application, MetricsFormat::Text, "a 1\n\nb 2\n", 3);
-        assert_eq!(page, "a 1\n\nb 2\n");
-        assert_eq!(merge(MergeSource::Application, "a 1\n\nb 2\n"), "a 1\nb 2\n");
+    fn empty_lines_and_other_comments_stay_in_text_only() {
+        let part = "a 1\n\n# EOFx\nb 2\n";
+        let (_, page) = scan(MergeSource::Application, MetricsFormat::Text, part, 3);
+        assert_eq!(page, part);
+        assert_eq!(merge(MergeSource::Application, part), "a 1\nb 2\n");
+    }
+
+    #[test]
+    fn windows_line_ends_are_replaced() {
+        let part = "# TYPE a counter\r\na 1\r\n";
+        assert_eq!(merge(MergeSource::Application, part), "# TYPE a counter\na 1\n");
     }
 
     #[test]

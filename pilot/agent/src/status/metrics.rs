@@ -1,6 +1,6 @@
 //! Metrics of the status port.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use prometheus_client::encoding::text::encode;
@@ -48,27 +48,32 @@ impl Metrics {
     }
 }
 
-/// Returns the agent's own page. The registry writes `OpenMetrics`, in which the names of counters have
-/// their suffix in samples only.
+/// Returns the agent's own page. The registry writes `OpenMetrics`, in which the suffixes of
+/// counters stand in samples only, and which has more types.
 pub(super) fn own_page(registry: &Registry, format: MetricsFormat) -> Result<String, fmt::Error> {
     let mut page = String::new();
     encode(&mut page, registry)?;
     Ok(match format {
         MetricsFormat::OpenMetrics => page,
-        MetricsFormat::Text => with_counter_suffix(&page),
+        MetricsFormat::Text => in_text(&page),
     })
 }
 
-fn with_counter_suffix(page: &str) -> String {
-    let counters = page.lines().filter_map(|line| {
-        line.strip_prefix("# TYPE ").and_then(|line| line.strip_suffix(" counter"))
-    });
-    let counters: BTreeSet<&str> = counters.collect();
-    let mut text = String::with_capacity(page.len() + 32 * counters.len());
+fn in_text(page: &str) -> String {
+    let types = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    let types: BTreeMap<&str, &str> = types.collect();
+    let mut text = String::with_capacity(2 * page.len());
     for line in page.lines() {
-        let comment = ["# HELP ", "# TYPE "].iter().find_map(|kind| {
-            let (name, rest) = line.strip_prefix(kind)?.split_once(' ')?;
-            counters.contains(name).then(|| format!("{kind}{name}_total {rest}"))
+        let comment = ["# HELP ", "# TYPE "].iter().find_map(|comment| {
+            let (name, rest) = line.strip_prefix(comment)?.split_once(' ')?;
+            let (suffix, kind) = match *types.get(name)? {
+                "counter" => ("_total", "counter"),
+                "info" => ("_info", "gauge"),
+                "unknown" | "stateset" | "gaugehistogram" => ("", "untyped"),
+                kind => ("", kind),
+            };
+            let rest = if *comment == "# TYPE " { kind } else { rest };
+            Some(format!("{comment}{name}{suffix} {rest}"))
         });
         text.push_str(comment.as_deref().unwrap_or(line));
         text.push('\n');
@@ -95,5 +100,14 @@ mod tests {
             let failures = "\nistio_agent_scrape_failures_total{type=\"envoy\"} 1\n";
             assert!(page.contains(failures), "{page}");
         }
+    }
+
+    #[test]
+    fn types_of_openmetrics_are_replaced_in_text() {
+        let page = "# HELP a A.\n# TYPE a info\na_info{v=\"1\"} 1\n# TYPE b unknown\nb 1\n\
+            # TYPE c histogram\nc_count 1\n";
+        let expected = "# HELP a_info A.\n# TYPE a_info gauge\na_info{v=\"1\"} 1\n\
+            # TYPE b untyped\nb 1\n# TYPE c histogram\nc_count 1\n";
+        assert_eq!(in_text(page), expected);
     }
 }

@@ -1,10 +1,13 @@
 //! Validity of one line of metrics.
 
-/// True for a comment, an empty line or a sample: a name with labels, a value, a timestamp and an
-/// exemplar, the last three separated by spaces.
-pub(super) fn is_metrics_line(line: &[u8]) -> bool {
+use super::merge::MetricsFormat;
+
+/// True for a comment, an empty line or a sample: a name with labels, a value, a timestamp and, in
+/// `OpenMetrics`, an exemplar. Prometheus rejects a whole page for any other line.
+pub(super) fn is_metrics_line(line: &[u8], format: MetricsFormat) -> bool {
     match line.first() {
-        None | Some(b'#') => return true,
+        None => return true,
+        Some(b'#') => return is_comment(line, format),
         _ => {}
     }
     let sample = || {
@@ -13,11 +16,24 @@ pub(super) fn is_metrics_line(line: &[u8]) -> bool {
             None | Some(b'#') => rest,
             _ => number(rest)?,
         };
-        let Some(exemplar) = rest.strip_prefix(b"# ") else { return Some(rest) };
+        let exemplar = rest.strip_prefix(b"# ").filter(|_| format == MetricsFormat::OpenMetrics);
+        let Some(exemplar) = exemplar else { return Some(rest) };
         let rest = number(labels(exemplar)?)?;
         if rest.is_empty() { Some(rest) } else { number(rest) }
     };
     sample().is_some_and(<[u8]>::is_empty)
+}
+
+/// True unless the comment declares a type that the format does not have.
+fn is_comment(line: &[u8], format: MetricsFormat) -> bool {
+    let Some(declared) = line.strip_prefix(b"# TYPE ") else { return true };
+    let mut words = declared.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let (_, kind, end) = (words.next(), words.next(), words.next());
+    let others: &[&[u8]] = match format {
+        MetricsFormat::Text => &[b"untyped"],
+        MetricsFormat::OpenMetrics => &[b"unknown", b"gaugehistogram", b"info", b"stateset"],
+    };
+    end.is_none() && kind.is_some_and(|kind| TYPES.contains(&kind) || others.contains(&kind))
 }
 
 /// True if a line that starts like this may be long: a comment, or a sample with labels.
@@ -75,8 +91,12 @@ fn number(text: &[u8]) -> Option<&[u8]> {
     number.parse::<f64>().ok().map(|_| rest.trim_ascii_start())
 }
 
+/// Types of both formats.
+const TYPES: [&[u8]; 4] = [b"counter", b"gauge", b"histogram", b"summary"];
+
 #[cfg(test)]
 mod tests {
+    use super::MetricsFormat::{OpenMetrics, Text};
     use super::*;
 
     #[test]
@@ -97,7 +117,9 @@ mod tests {
             "{\"a.b\",c=\"d\"} 1",
             "{\"a.b\"} 1",
         ] {
-            assert!(is_metrics_line(line.as_bytes()), "{line}");
+            let exemplar = line.contains("# {");
+            assert_eq!(is_metrics_line(line.as_bytes(), Text), !exemplar, "{line}");
+            assert!(is_metrics_line(line.as_bytes(), OpenMetrics), "{line}");
         }
     }
 
@@ -106,6 +128,9 @@ mod tests {
         for line in [
             "<!DOCTYPE html>",
             "Internal Server Error",
+            "# TYPE a",
+            "# TYPE a counter b",
+            "# TYPE a meter",
             "a",
             "a ",
             "a b",
@@ -121,7 +146,16 @@ mod tests {
             "a 1 # x",
             "error: connection refused",
         ] {
-            assert!(!is_metrics_line(line.as_bytes()), "{line}");
+            assert!(!is_metrics_line(line.as_bytes(), Text), "{line}");
+            assert!(!is_metrics_line(line.as_bytes(), OpenMetrics), "{line}");
+        }
+    }
+
+    #[test]
+    fn types_differ_between_the_formats() {
+        for (line, text) in [("# TYPE a untyped", true), ("# TYPE a info", false)] {
+            assert_eq!(is_metrics_line(line.as_bytes(), Text), text, "{line}");
+            assert_eq!(is_metrics_line(line.as_bytes(), OpenMetrics), !text, "{line}");
         }
     }
 

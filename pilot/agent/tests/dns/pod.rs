@@ -3,7 +3,8 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, Permissions};
-use std::net::{IpAddr, SocketAddr};
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -71,6 +72,12 @@ impl Pod {
                  address add fd96::a/128 dev lo nodad
                  address add fd96::b/128 dev lo nodad")
             .unwrap();
+        // A link loses packets for a while after it is up; TCP repeats them.
+        for neighbour in ["192.168.77.1:1", "[fd77::1]:1"] {
+            let connect = || TcpStream::connect(neighbour).map(drop);
+            let error = namespace.run(connect).unwrap().expect_err("a closed port");
+            assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{neighbour}: {error}");
+        }
         Self { namespace: Arc::new(namespace), world: Arc::new(world) }
     }
 
@@ -171,7 +178,8 @@ impl Settings {
             listen: ["127.0.0.1:15053", "[::1]:15053"].map(|ip| ip.parse().unwrap()).to_vec(),
             servers: servers.iter().map(|server| server.parse().unwrap()).collect(),
             parallel: false,
-            timeout: Duration::from_millis(500),
+            // No query of a test waits as long, unless the test sets less.
+            timeout: Duration::from_secs(600),
             owner: Owner { uid: 1337, gid: 1337 },
             namespace: "shop",
         }

@@ -15,6 +15,7 @@ use e2e::kubectl::Kubectl;
 use e2e::port::free_port;
 use e2e::process::Process;
 use e2e::programs::Programs;
+use e2e::run_folder::RunFolder;
 use e2e::skipped_tests;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use serde_json::json;
@@ -77,6 +78,11 @@ impl Fixture {
     /// Returns the root, as PEM, that the mesh trusts beside istiod's.
     pub(crate) fn additional_root(&self) -> &str {
         &self.additional_root
+    }
+
+    /// Returns the folder for files and logs of programs.
+    pub(crate) fn folder(&self) -> &RunFolder {
+        self.servers.folder()
     }
 
     /// Returns kubectl of the administrator.

@@ -5,12 +5,21 @@
 
 #![expect(clippy::unwrap_used, reason = "a failing test may panic")]
 
+mod certificates;
 #[path = "../relay/client.rs"]
 mod client;
+mod debug_port;
 mod fixture;
 mod node;
+#[path = "../secrets/proxy.rs"]
+mod proxy;
 mod recorder;
 mod relayed;
+#[expect(dead_code, reason = "the tests of secrets use more of it")]
+#[path = "../secrets/sds_client.rs"]
+mod sds_client;
+#[path = "../secrets/waiting.rs"]
+mod waiting;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -49,10 +58,13 @@ macro_rules! cases {
 
 fn trials(fixture: Option<&Arc<Fixture>>) -> Vec<Trial> {
     cases![fixture,
+        certificates::envoys_use_rotated_certificates_of_istiod
+        certificates::rejected_token_is_replaced
         relayed::delta_stream_is_relayed_byte_for_byte
         relayed::sotw_stream_is_relayed_byte_for_byte
         relayed::name_table_has_every_service
         relayed::additional_roots_of_the_mesh_arrive
+        debug_port::istiod_answers_or_denies
         relayed::rejected_token_is_reported_to_envoy
         relayed::streams_reconnect_while_istiod_restarts
     ]

@@ -220,7 +220,7 @@ fn service(fixture: &Fixture, name: &str) -> Result<()> {
 }
 
 /// Returns a client of istiod with a token of this audience.
-fn istiod(fixture: &Fixture, audience: &str) -> Result<ControlPlane> {
+pub(crate) fn istiod(fixture: &Fixture, audience: &str) -> Result<ControlPlane> {
     let options = ChannelOptions {
         address: fixture.address(),
         server_name: Some(SERVER_NAME.to_owned()),
@@ -341,7 +341,8 @@ fn ack(variant: Variant, header: &Header<'_>) -> Bytes {
     .into()
 }
 
-fn block_on(case: impl Future<Output = Result<()>>) -> Result<()> {
+/// Runs a case on a runtime like the agent's.
+pub(crate) fn block_on(case: impl Future<Output = Result<()>>) -> Result<()> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(case)
 }
 

@@ -155,7 +155,7 @@ pub(crate) fn relay_to(address: SocketAddr) -> RunningRelay {
     RunningRelay { relay, socket, health, application, registry, task, _folder: folder }
 }
 
-fn plaintext(address: SocketAddr) -> ChannelOptions {
+pub(crate) fn plaintext(address: SocketAddr) -> ChannelOptions {
     ChannelOptions {
         address: address.to_string(),
         server_name: None,

@@ -4,10 +4,11 @@
 
 mod broken;
 mod client;
-//mod envoy;
+mod debug;
+mod envoy;
 mod fixture;
 mod flow;
 mod own_types;
 mod reconnect;
-//mod resources;
+mod resources;
 mod socket;

@@ -7,10 +7,11 @@ use e2e::run_folder::RunFolder;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::authority::Authority;
-use crate::fixture::{TestPod, eventually};
+use crate::fixture::TestPod;
 use crate::proxy::{Envoy, Load, serials};
 use crate::sds_client::has_root;
 use crate::service::CertificateService;
+use crate::waiting::eventually;
 
 const ACCOUNTS: [&str; 2] = ["web-server", "web-client"];
 
@@ -34,8 +35,8 @@ impl Mesh {
             pod
         });
         let run = RunFolder::of_process().unwrap();
-        let server = Envoy::server(&run, &pods[0]).await;
-        let client = Envoy::client(&run, &pods[1], server.port).await;
+        let server = Envoy::server(&run, pods[0].proxy_files(), ACCOUNTS[1]).await;
+        let client = Envoy::client(&run, pods[1].proxy_files(), ACCOUNTS[0], server.port).await;
         let load = Load::start(client.port);
         load.answered_more(50).await;
         Self { service, pods, envoys: [server, client], load, _run: run }
@@ -58,9 +59,9 @@ impl Mesh {
 
 #[tokio::test]
 async fn rotation_of_the_leaf_loses_no_request() {
-    let mesh = Mesh::start(Duration::from_secs(6)).await;
+    let mesh = Mesh::start(Duration::from_secs(12)).await;
     for envoy in &mesh.envoys {
-        for _ in 0..3 {
+        for _ in 0..2 {
             let before = serials(envoy).await;
             eventually("another certificate in use", async || match serials(envoy).await {
                 now if now == before => Err(now),

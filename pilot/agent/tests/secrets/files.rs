@@ -6,9 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::authority::{Authority, Leaf};
-use crate::fixture::{TestPod, eventually};
+use crate::fixture::TestPod;
 use crate::sds_client::{has_root, pair, roots};
 use crate::service::CertificateService;
+use crate::waiting::eventually;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -134,4 +135,21 @@ async fn file_mode_requests_no_certificate() {
     let status = pod.sds().await.stream(&["default"]).next().await.unwrap_err();
     assert!(status.message().contains("FILE_MOUNTED_CERTS"), "{status}");
     assert_eq!(service.requests(), 0);
+}
+
+#[tokio::test]
+async fn provisioned_certificate_authenticates_instead_of_the_token() {
+    let service = CertificateService::start(&["web"], Duration::from_secs(4)).await;
+    let mut pod = TestPod::new("web", Some(&service));
+    let folder = pod.path("provisioned");
+    pod.settings.options.provisioned = Some(folder.clone());
+    pod.start();
+    pod.condition_with("no certificate for the certificate service (PROV_CERT)").await;
+    assert_eq!(service.requests(), 0);
+    let (chain, key) = service.clients.issue(&Leaf::new("web", DAY));
+    mount(&folder, 0, &[("cert-chain.pem", &chain), ("key.pem", &key)]);
+    let mut stream = pod.sds().await.stream(&["default"]);
+    stream.next().await.unwrap();
+    stream.next().await.unwrap();
+    pod.condition_is_cleared().await;
 }

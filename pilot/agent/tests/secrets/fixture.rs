@@ -1,8 +1,6 @@
 //! A pod with the agent's certificates.
 
-use std::fmt::Debug;
 use std::fs;
-use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +15,10 @@ use pilot_agent::secrets::{self, Secrets, Settings, Timing};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
+use crate::proxy::ProxyFiles;
 use crate::sds_client::SdsClient;
 use crate::service::{CertificateService, NAME};
+use crate::waiting::eventually;
 
 /// A pod, and the provider of its certificates.
 pub(crate) struct TestPod {
@@ -123,6 +123,11 @@ impl TestPod {
         replace(&self.path(name), text);
     }
 
+    /// Files of the pod's Envoy.
+    pub(crate) fn proxy_files(&self) -> ProxyFiles<'_> {
+        ProxyFiles { folder: self.folder.path(), sds: &self.secrets().envoy_socket }
+    }
+
     /// Opens an SDS stream to the agent's socket.
     pub(crate) async fn sds(&self) -> SdsClient {
         SdsClient::connect(&self.path("uds/socket")).await
@@ -164,22 +169,3 @@ pub(crate) fn replace(path: &Path, text: &str) {
     fs::write(&new, text).unwrap();
     fs::rename(&new, path).unwrap();
 }
-
-/// Waits for a condition.
-pub(crate) async fn eventually<T, E: Debug, F: Future<Output = Result<T, E>>>(
-    what: &str,
-    mut probe: impl FnMut() -> F,
-) -> T {
-    let deadline = tokio::time::Instant::now() + DEADLINE;
-    loop {
-        match probe().await {
-            Ok(found) => return found,
-            Err(reason) => {
-                assert!(tokio::time::Instant::now() < deadline, "waited until {what}: {reason:?}");
-            }
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
-pub(crate) const DEADLINE: Duration = Duration::from_secs(60);

@@ -14,3 +14,4 @@ mod roots;
 mod sds_client;
 mod service;
 mod streams;
+mod waiting;

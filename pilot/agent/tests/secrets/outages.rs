@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tonic::Status;
 
-use crate::fixture::{TestPod, eventually};
+use crate::fixture::TestPod;
 use crate::sds_client::pair;
 use crate::service::{Behaviour, CertificateService};
 
@@ -109,7 +109,4 @@ async fn certificate_is_rotated_with_a_new_key() {
     }
     assert!(pairs[0] != pairs[1] && pairs[0].1 != pairs[1].1 && pairs[1].1 != pairs[2].1);
     assert_eq!(pod.condition(), "");
-    // Halves of four seconds: no storm of requests.
-    assert!(service.requests() <= 5, "{}", service.requests());
-    eventually("another", async || if service.requests() > 2 { Ok(()) } else { Err(()) }).await;
 }

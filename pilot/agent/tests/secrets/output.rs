@@ -8,8 +8,9 @@ use std::time::{Duration, SystemTime};
 
 use pilot_agent::secrets::certificate::WorkloadCertificate;
 
-use crate::fixture::{TestPod, eventually};
+use crate::fixture::TestPod;
 use crate::service::CertificateService;
+use crate::waiting::eventually;
 
 /// A file system of 32 KiB.
 struct SmallDisk(PathBuf);

@@ -1,6 +1,7 @@
 //! Envoys that get certificates from agents: a client's and a server's, with mTLS between them.
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-use crate::fixture::{TestPod, eventually};
+use crate::waiting::eventually;
 
 /// An Envoy with a listener.
 pub(crate) struct Envoy {
@@ -23,13 +24,22 @@ pub(crate) struct Envoy {
     admin: u16,
 }
 
+/// Files of a proxy.
+#[derive(Clone, Copy)]
+pub(crate) struct ProxyFiles<'a> {
+    /// Folder for its bootstrap.
+    pub(crate) folder: &'a Path,
+    /// Socket of its agent.
+    pub(crate) sds: &'a Path,
+}
+
 impl Envoy {
     /// Starts the server's Envoy: mTLS on its port, and an answer to each request.
-    pub(crate) async fn server(run: &RunFolder, pod: &TestPod) -> Self {
+    pub(crate) async fn server(run: &RunFolder, pod: ProxyFiles<'_>, peer: &str) -> Self {
         let tls = json!({
             "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext",
             "require_client_certificate": true,
-            "common_tls_context": certificates("web-client"),
+            "common_tls_context": certificates(peer),
         });
         let route = json!({"match": {"prefix": "/"}, "direct_response": {"status": 200}});
         let socket = json!({"name": "tls", "typed_config": tls});
@@ -39,10 +49,15 @@ impl Envoy {
     /// Starts the client's Envoy: plaintext on its port, and mTLS to the server.
     ///
     /// Each request takes a new connection.
-    pub(crate) async fn client(run: &RunFolder, pod: &TestPod, server: u16) -> Self {
+    pub(crate) async fn client(
+        run: &RunFolder,
+        pod: ProxyFiles<'_>,
+        peer: &str,
+        server: u16,
+    ) -> Self {
         let tls = json!({
             "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
-            "common_tls_context": certificates("web-server"),
+            "common_tls_context": certificates(peer),
         });
         let options = json!({
             "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
@@ -63,13 +78,13 @@ impl Envoy {
     async fn start(
         run: &RunFolder,
         name: &str,
-        pod: &TestPod,
+        pod: ProxyFiles<'_>,
         route: &Value,
         socket: Option<&Value>,
         mut clusters: Value,
     ) -> Self {
         let (port, admin) = (free_port().unwrap(), free_port().unwrap());
-        let pipe = json!({"pipe": {"path": pod.sockets().envoy}});
+        let pipe = json!({"pipe": {"path": pod.sds}});
         clusters.as_array_mut().unwrap().push(json!({
             "name": "sds-grpc", "type": "STATIC",
             "typed_extension_protocol_options": {
@@ -100,7 +115,7 @@ impl Envoy {
                 "clusters": clusters,
             },
         });
-        let file = pod.path("bootstrap.json");
+        let file = pod.folder.join(format!("{name}.json"));
         fs::write(&file, bootstrap.to_string()).unwrap();
         let program = Programs::find().unwrap().envoy().unwrap();
         let args = [

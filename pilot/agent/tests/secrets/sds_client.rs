@@ -21,7 +21,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 use x509_parser::pem::Pem;
 
-use crate::fixture::DEADLINE;
+use crate::waiting::DEADLINE;
 
 /// An SDS client.
 #[derive(Clone)]
@@ -179,6 +179,12 @@ pub(crate) fn pair(secret: &Secret) -> (String, String) {
         String::from_utf8(source.unwrap().inline_bytes.to_vec()).unwrap()
     };
     (text(certificate.chain), text(certificate.key))
+}
+
+/// Issuer of the first certificate of a chain in PEM.
+pub(crate) fn issuer(chain: &str) -> String {
+    let pem = Pem::iter_from_buffer(chain.as_bytes()).next().unwrap().unwrap();
+    pem.parse_x509().unwrap().issuer().to_string()
 }
 
 /// Trusted roots of a secret as text.

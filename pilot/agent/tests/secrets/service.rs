@@ -12,7 +12,9 @@ use pilot_agent::secrets::messages::{CertificateRequest, CertificateResponse};
 use pilot_xds::codec::MessageCodec;
 use rcgen::KeyPair;
 use rustls::crypto::ring;
-use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
@@ -68,6 +70,8 @@ pub(crate) struct CertificateService {
     pub(crate) address: String,
     /// Root of its serving certificate.
     pub(crate) root: String,
+    /// Authority of client certificates, which authenticate as the first account.
+    pub(crate) clients: Authority,
     tls: TlsAcceptor,
     tasks: Option<JoinSet<()>>,
 }
@@ -92,18 +96,27 @@ impl CertificateService {
         };
         let (certificate, key) = control_plane.issue_server(NAME);
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        let mut tls =
-            rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-                .with_safe_default_protocol_versions()
-                .unwrap()
-                .with_no_client_auth()
-                .with_single_cert(vec![certificate.der().clone()], key)
+        let provider = Arc::new(ring::default_provider());
+        let clients = Authority::new("clients");
+        let mut trusted = rustls::RootCertStore::empty();
+        trusted.add(CertificateDer::from_pem_slice(clients.pem.as_bytes()).unwrap()).unwrap();
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(trusted), Arc::clone(&provider))
+                .allow_unauthenticated()
+                .build()
                 .unwrap();
+        let mut tls = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(vec![certificate.der().clone()], key)
+            .unwrap();
         tls.alpn_protocols = vec![b"h2".to_vec()];
         let mut service = Self {
             state: Arc::new(Mutex::new(state)),
             address: format!("127.0.0.1:{}", e2e::port::free_port().unwrap()),
             root: control_plane.pem,
+            clients,
             tls: TlsAcceptor::from(Arc::new(tls)),
             tasks: None,
         };
@@ -138,8 +151,9 @@ impl CertificateService {
                 let (state, tls) = (Arc::clone(&state), tls.clone());
                 connections.spawn(async move {
                     let Ok(stream) = tls.accept(tcp).await else { return };
+                    let has_certificate = stream.get_ref().1.peer_certificates().is_some();
                     let service = tower::service_fn(move |request: http::Request<_>| {
-                        let method = Method(Arc::clone(&state));
+                        let method = Method(Arc::clone(&state), has_certificate);
                         async move {
                             assert_eq!(
                                 request.uri().path(),
@@ -161,14 +175,15 @@ impl CertificateService {
     }
 }
 
-struct Method(Arc<Mutex<State>>);
+/// The state, and true if the client has presented a certificate.
+struct Method(Arc<Mutex<State>>, bool);
 
 impl UnaryService<CertificateRequest> for Method {
     type Response = CertificateResponse;
     type Future = BoxFuture<'static, Result<Response<CertificateResponse>, Status>>;
 
     fn call(&mut self, request: Request<CertificateRequest>) -> Self::Future {
-        let answer = answer(&mut self.0.lock().unwrap(), &request);
+        let answer = answer(&mut self.0.lock().unwrap(), self.1, &request);
         async move {
             match answer {
                 Some(answer) => {
@@ -184,6 +199,7 @@ impl UnaryService<CertificateRequest> for Method {
 /// Returns the answer; `None` if there is none for an hour.
 fn answer(
     state: &mut State,
+    has_certificate: bool,
     request: &Request<CertificateRequest>,
 ) -> Option<Result<Vec<String>, Status>> {
     let header = |name| {
@@ -194,7 +210,12 @@ fn answer(
     let cluster = header("clusterid");
     state.requests.push(Received { validity_duration, cluster });
     let token = header("authorization").replace("Bearer ", "");
-    let Some((_, account)) = state.tokens.iter().find(|(known, _)| *known == token) else {
+    let account = if has_certificate && token.is_empty() {
+        state.tokens.first()
+    } else {
+        state.tokens.iter().find(|(known, _)| *known == token)
+    };
+    let Some((_, account)) = account else {
         return Some(Err(Status::unauthenticated("the token has expired")));
     };
     let mut leaf = Leaf::new(account, state.lifetime);

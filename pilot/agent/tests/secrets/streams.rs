@@ -6,9 +6,10 @@ use std::time::Duration;
 use pilot_agent::secrets::certificate::WorkloadCertificate;
 use tonic::Code;
 
-use crate::fixture::{TestPod, eventually};
+use crate::fixture::TestPod;
 use crate::sds_client::{has_root, pair};
 use crate::service::{Behaviour, CertificateService};
+use crate::waiting::eventually;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 

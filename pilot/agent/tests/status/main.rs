@@ -7,6 +7,7 @@ mod application;
 mod client;
 mod envoy;
 mod metrics;
+mod pod;
 mod probes;
 mod readiness;
 mod requests;

@@ -17,12 +17,13 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use crate::agent::{Agent, Settings};
 use crate::application::{Application, TEXT, respond};
 use crate::client::get;
+use crate::pod;
 
 #[test]
 fn probes_bypass_capture_in_both_families() {
     for address in [V4, V6] {
         let address: IpAddr = address.parse().unwrap();
-        let (pod, _world) = captured_pod();
+        let pod = captured_pod();
         let all = SocketAddr::new(address, 0);
         let web = pod
             .run(|| {
@@ -82,23 +83,17 @@ fn probes_bypass_capture_in_both_families() {
     }
 }
 
-/// Returns a pod whose inbound and outbound connections are captured, and the end of its link. Nothing listens on the ports
-/// of the proxy, so a captured connection fails.
-fn captured_pod() -> (Arc<Namespace>, Namespace) {
-    let (pod, world) = (Namespace::create().unwrap(), Namespace::create().unwrap());
-    pod.connect("eth0", &world, "eth0").unwrap();
-    pod.ip(&format!(
-        "address add {V4}/24 dev eth0
-         address add {V6}/64 dev eth0 nodad
-         route add default dev eth0"
-    ))
-    .unwrap();
+/// Returns a pod whose connections are captured. Nothing listens on the ports of the proxy, so a
+/// captured connection fails.
+fn captured_pod() -> Arc<Namespace> {
+    let pod = pod::create(&[V4, V6]);
     let mut rules = Command::new(istio_init());
     rules.args(["istio-iptables", "--backend=nftables", "-p", "15001", "-z", "15006"]);
     rules.args(["-u", "1337", "-m", "REDIRECT", "-i", "*", "-x", "", "-b", "*"]);
     rules.args(["-d", "15090,15021,15020", "--dual-stack"]);
     pod.output(&mut rules, "").expect("istio-init");
-    (Arc::new(pod), world)
+    pod::wait_for_routes(&pod, &[V4, V6, "::6"]);
+    Arc::new(pod)
 }
 
 /// Starts a gRPC server that serves all services except `ill`. Returns its port.

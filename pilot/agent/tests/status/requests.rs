@@ -11,10 +11,11 @@ use socket2::{Domain, Socket, Type};
 use crate::agent::{Agent, Settings};
 use crate::application::Application;
 use crate::client::{get, send};
+use crate::pod;
 
 #[test]
 fn drain_and_quit_are_for_the_own_loopback() {
-    let (pod, _world) = pod();
+    let pod = any_pod();
     let addresses = vec![V4.parse().unwrap(), V6.parse().unwrap()];
     let agent = Agent::start_in(&pod, Settings { addresses, ..Settings::default() });
     for path in ["/drain", "/quitquitquit"] {
@@ -37,7 +38,7 @@ fn drain_and_quit_are_for_the_own_loopback() {
 
 #[test]
 fn metrics_can_be_restricted_to_loopback() {
-    let (pod, _world) = pod();
+    let pod = any_pod();
     let addresses = vec![V4.parse().unwrap()];
     let settings = Settings { addresses, metrics_on_loopback_only: true, ..Settings::default() };
     let agent = Agent::start_in(&pod, settings);
@@ -119,17 +120,12 @@ fn handler_ends_with_the_connection_of_the_kubelet() {
     assert_eq!(hear.recv_timeout(std::time::Duration::from_secs(60)), Ok("left"));
 }
 
-/// Returns a pod, and the other end of its link.
-fn pod() -> (Arc<Namespace>, Namespace) {
-    let (pod, world) = (Namespace::create().unwrap(), Namespace::create().unwrap());
-    pod.connect("eth0", &world, "eth0").unwrap();
-    pod.ip(&format!(
-        "address add {V4}/24 dev eth0
-         address add {V6}/64 dev eth0 nodad
-         address add ::6/128 dev lo nodad"
-    ))
-    .unwrap();
-    (Arc::new(pod), world)
+/// Returns a pod with addresses of both families, and `::6` as under capture.
+fn any_pod() -> Arc<Namespace> {
+    let addresses = [V4, V6, "::6"];
+    let pod = pod::create(&addresses);
+    pod::wait_for_routes(&pod, &addresses);
+    Arc::new(pod)
 }
 
 fn post_from(from: IpAddr, to: SocketAddr, path: &str) -> String {

@@ -64,6 +64,12 @@ impl Epochs {
         self.0.values().find(|epoch| epoch.stage == Stage::Serving)
     }
 
+    /// Returns the epoch that starts, and its revision.
+    pub(super) fn starting(&self) -> Option<(u32, Revision)> {
+        let mut starting = self.0.iter().filter(|(_, epoch)| epoch.stage == Stage::Starting);
+        starting.next().map(|(number, epoch)| (*number, epoch.revision))
+    }
+
     pub(super) fn is_starting(&self, epoch: u32) -> bool {
         self.0.get(&epoch).is_some_and(|epoch| epoch.stage == Stage::Starting)
     }

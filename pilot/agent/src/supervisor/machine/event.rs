@@ -14,6 +14,8 @@ pub enum Event {
     Desired(Revision),
     /// Result of [`Action::Check`].
     Checked(Revision, Verdict),
+    /// The epoch's admin interface answers.
+    Responding(u32),
     /// The epoch has started its workers, and has taken over the listeners of its parent.
     Live(u32),
     /// The epoch's process has ended, or could not be started.

@@ -5,6 +5,8 @@
 //! - A new epoch starts only while exactly one Envoy runs, or none. So there are never more than two.
 //! - A start that fails is repeated by the [retry budget](retries). A serving Envoy stays meanwhile,
 //!   also when the budget is exhausted. Without one, exhaustion ends the agent with an error.
+//! - The first Envoy must respond within its guard, the next ones must be live: they are to replace
+//!   one that serves.
 //! - A serving Envoy that exits ends the agent, as in Istio: the kubelet restarts the container.
 //!   Exit code 0 is a requested exit (`/quitquitquit` of the admin interface) and no error.
 //! - A child closes the admin interface of its parent early. If the child then fails, the parent
@@ -97,6 +99,7 @@ impl State {
         match event {
             Event::Desired(revision) => self.desire(revision, actions),
             Event::Checked(revision, verdict) => self.checked(revision, verdict, actions),
+            Event::Responding(epoch) => self.responding(epoch, actions),
             Event::Live(epoch) => self.live(epoch, actions),
             Event::Exited(epoch, status) => self.exited(epoch, status, actions),
             Event::AdminLost => self.admin_lost(actions),
@@ -120,7 +123,27 @@ impl State {
         if self.runs_desired() {
             actions.push(Action::Report(None));
         }
+        if let Some((epoch, _)) = self.waiting() {
+            self.epochs.reject(epoch);
+            actions.push(Action::Kill(epoch));
+        }
         self.reconcile(actions);
+    }
+
+    /// Returns the first epoch, if it responds and is not live.
+    fn waiting(&self) -> Option<(u32, Revision)> {
+        let starting = self.epochs.starting().filter(|_| self.epochs.serving().is_none());
+        starting.filter(|(epoch, _)| !self.armed.contains(&Timer::Guard(*epoch)))
+    }
+
+    /// Without a control plane, the first Envoy waits for its configuration as long as it takes. Its
+    /// replacement would wait too.
+    fn responding(&mut self, epoch: u32, actions: &mut Vec<Action>) {
+        let starting = self.epochs.starting().filter(|(number, _)| *number == epoch);
+        let is_desired = starting.map(|(_, revision)| revision) == self.desired;
+        if starting.is_some() && is_desired && self.epochs.serving().is_none() {
+            self.disarm(Timer::Guard(epoch), actions);
+        }
     }
 
     /// Starts an epoch if one is needed and none is in transition. Each transition ends with an
@@ -246,6 +269,9 @@ impl State {
             return self.end(Exit::StartFailed(reason.to_owned()), actions);
         }
         actions.push(Action::CountFailure);
+        if !serves && self.desired != Some(revision) {
+            return self.reconcile(actions);
+        }
         let what = match (serves, self.desired == Some(revision)) {
             (true, true) => "Envoy keeps its old bootstrap: the new one failed",
             (true, false) => "Envoy has no admin interface: restarting it failed",

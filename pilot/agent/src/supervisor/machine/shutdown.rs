@@ -54,6 +54,11 @@ impl State {
 
     pub(super) fn connections(&mut self, count: Connections, actions: &mut Vec<Action>) {
         let Phase::Draining(drain, exit) = &mut self.phase else { return };
+        // The statistics lack the connections of a parent that still drains.
+        let count = match count {
+            Connections::Active(0) if self.epochs.in_transition() => Connections::Active(1),
+            count => count,
+        };
         match drain.counted(count) {
             Continuation::End => {
                 let exit = exit.clone();

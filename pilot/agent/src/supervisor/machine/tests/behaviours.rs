@@ -88,6 +88,19 @@ fn start_that_hangs_is_killed_and_retried() {
 }
 
 #[test]
+fn first_envoy_waits_for_configuration_without_deadline() {
+    let mut world = World::new(settings());
+    world.send(Event::Desired(A));
+    world.send(Event::Responding(0));
+    assert_eq!(world.wait(), Some(Timer::RateLimit));
+    assert_eq!(world.wait(), None);
+    world.send(Event::Desired(B));
+    assert_eq!(world.killed, [0].into());
+    world.send(Event::Exited(0, crash()));
+    assert_eq!((world.running(), world.report), (vec![(0, B)], None));
+}
+
+#[test]
 fn changed_bootstrap_resets_retry_budget() {
     let mut world = World::new(settings());
     world.send(Event::Desired(A));

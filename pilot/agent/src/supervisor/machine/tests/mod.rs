@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::*;
 use crate::supervisor::machine::retries::RETRIES;
 
-/// Simulated rim: processes, timers, and the invariants of every step.
+/// Simulated processes and timers. Checks the invariants after every step.
 #[derive(Clone, Debug)]
 struct World {
     state: State,
@@ -145,7 +145,11 @@ impl World {
         let next = self.timers.keys().any(|timer| *timer != Timer::RateLimit)
             || !self.killed.is_empty()
             || !self.checking.is_empty()
-            || self.counting;
+            || self.counting
+            || self
+                .state
+                .waiting()
+                .is_some_and(|(_, revision)| Some(revision) == self.state.desired);
         let limited = self.timers.contains_key(&Timer::RateLimit);
         if self.state.target().is_some() {
             assert!(next || limited, "a difference from the desired state has a scheduled action");

@@ -12,6 +12,7 @@ enum Step {
     Allow,
     Block,
     Reject,
+    Respond,
     Live(bool),
     Crash(bool),
     ExitCleanly(bool),
@@ -37,6 +38,7 @@ impl World {
             Step::Allow => verdict(Verdict::Allowed),
             Step::Block => verdict(Verdict::Blocked(String::new())),
             Step::Reject => verdict(Verdict::Rejected(String::new())),
+            Step::Respond => pick(true).map(Event::Responding),
             Step::Live(newest) => pick(newest).map(Event::Live),
             Step::Crash(newest) => pick(newest).map(|epoch| Event::Exited(epoch, crash())),
             Step::ExitCleanly(newest) => {
@@ -92,11 +94,12 @@ impl World {
 /// All orders of steps, to this depth, from each of several states.
 #[test]
 fn all_orders_of_a_few_events_keep_invariants() {
-    const STEPS: [Step; 9] = [
+    const STEPS: [Step; 10] = [
         Step::Desire(1),
         Step::Desire(2),
         Step::Allow,
         Step::Reject,
+        Step::Respond,
         Step::Live(true),
         Step::Crash(true),
         Step::Crash(false),
@@ -128,6 +131,7 @@ fn steps() -> impl Strategy<Value = Step> {
         4 => Just(Step::Allow),
         1 => Just(Step::Block),
         1 => Just(Step::Reject),
+        2 => Just(Step::Respond),
         5 => any::<bool>().prop_map(Step::Live),
         4 => any::<bool>().prop_map(Step::Crash),
         2 => any::<bool>().prop_map(Step::ExitCleanly),

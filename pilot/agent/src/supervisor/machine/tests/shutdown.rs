@@ -41,6 +41,22 @@ fn drain_ends_with_the_last_connection() {
 }
 
 #[test]
+fn drain_waits_for_a_retiring_parent() {
+    let mut world = World::serving(A);
+    world.send(Event::Desired(B));
+    world.send(Event::Checked(B, Verdict::Allowed));
+    world.send(Event::Live(1));
+    world.send(Event::Terminate);
+    world.wait_for(Timer::CountConnections);
+    world.send(Event::Connections(Connections::Active(0)));
+    assert!(world.killed.is_empty());
+    world.send(Event::Exited(0, ExitStatus::Clean));
+    world.wait_for(Timer::CountConnections);
+    world.send(Event::Connections(Connections::Active(0)));
+    assert_eq!(world.killed, [1].into());
+}
+
+#[test]
 fn drain_without_deadline_has_one_if_count_is_unknown() {
     let mut plan = settings().drain;
     plan.deadline = None;

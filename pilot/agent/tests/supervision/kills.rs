@@ -1,0 +1,102 @@
+//! kill -9 of Envoy and of the agent.
+
+use std::env;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::wait;
+use rustix::process::Signal;
+
+use crate::fixture::{Agent, PATIENCE, kill};
+use crate::load::{Clients, Protocol};
+use crate::tests;
+
+tests![
+    killed_envoy_ends_agent_with_error,
+    killed_agent_takes_envoy_with_it,
+    killed_agent_takes_both_envoys_of_a_hot_restart_with_it,
+    random_kills_under_load_leave_nothing_behind,
+];
+
+fn killed_envoy_ends_agent_with_error() -> Result<()> {
+    let mut agent = Agent::new()?.started()?;
+    kill(agent.envoy(0)?)?;
+    ensure!(!agent.ended()?.success());
+    ensure!(agent.log().contains("exit: Envoy exited: killed by SIGKILL"), "{}", agent.log());
+    agent.has_no_shared_memory()
+}
+
+fn killed_agent_takes_envoy_with_it() -> Result<()> {
+    let mut agent = Agent::new()?.started()?;
+    agent.signal(Signal::KILL)?;
+    agent.ended()?;
+    let mut again = agent.started()?;
+    ensure!(again.version()? == "a");
+    again.stop()
+}
+
+fn killed_agent_takes_both_envoys_of_a_hot_restart_with_it() -> Result<()> {
+    let mut agent = Agent::new()?.started()?;
+    agent.apply(&agent.waiting_bootstrap())?;
+    agent.envoy(1)?;
+    agent.signal(Signal::KILL)?;
+    agent.ended()?;
+    agent.apply(&agent.bootstrap("b"))?;
+    agent.start()?;
+    wait::until("it serves again", PATIENCE, || {
+        let version = agent.version()?;
+        ensure!(version == "b", "{version}");
+        Ok::<_, anyhow::Error>(())
+    })?;
+    agent.stop()
+}
+
+/// The test is the kubelet: it starts the agent again after each exit.
+fn random_kills_under_load_leave_nothing_behind() -> Result<()> {
+    let is_soak = env::var("OUTRIGGER_PACE").is_ok_and(|pace| pace == "soak");
+    let duration = Duration::from_secs(if is_soak { 120 } else { 8 });
+    let mut agent = Agent::new()?.started()?;
+    let clients = Clients::start(&agent.namespace, agent.port, &[Protocol::Http1], "/version")?;
+    let mut random = Random(u64::from(std::process::id()) | 1);
+    let (start, mut round) = (Instant::now(), 0);
+    let seed = random.0;
+    while start.elapsed() < duration {
+        round += 1;
+        let context = || format!("round {round}, seed {seed}");
+        let version = round.to_string();
+        agent.apply(&agent.bootstrap(&version))?;
+        std::thread::sleep(Duration::from_millis(random.below(600)));
+        let envoys = agent.envoys();
+        let target = random.below(envoys.len() as u64 + 1);
+        match envoys.get(usize::try_from(target)?) {
+            // It may have exited meanwhile.
+            Some((_, pid)) => drop(kill(*pid)),
+            None => agent.signal(Signal::KILL)?,
+        }
+        wait::until("it serves the new version again", PATIENCE, || {
+            if !agent.is_running() {
+                agent.start()?;
+            }
+            let current = agent.version()?;
+            ensure!(current == version, "{current}");
+            Ok::<_, anyhow::Error>(())
+        })
+        .with_context(context)
+        .with_context(|| agent.log())?;
+    }
+    let reports = clients.finish()?;
+    ensure!(reports.iter().all(|(_, report)| report.answered > 0), "{reports:?}");
+    agent.stop()
+}
+
+/// Xorshift. The seed makes a failure reproducible.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}

@@ -1,0 +1,68 @@
+//! Drain and shutdown.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use e2e::wait;
+use rustix::process::Signal;
+
+use crate::fixture::{Agent, PATIENCE};
+use crate::load::{Clients, Protocol, start_backend};
+use crate::tests;
+
+tests![
+    slow_requests_finish_during_drain,
+    sigterm_after_drain_request_exits_at_once,
+    quit_ends_without_draining,
+    quit_of_envoy_ends_agent_without_error,
+];
+
+/// The drain lasts until the slow requests are answered, and ends long before its deadline.
+fn slow_requests_finish_during_drain() -> Result<()> {
+    let agent = Agent::new()?.with(|settings| settings.drain_duration = HOUR);
+    start_backend(&agent.namespace)?;
+    let mut agent = agent.started()?;
+    let protocols = [Protocol::Http1, Protocol::Http2];
+    let clients = Clients::start(&agent.namespace, agent.port, &protocols, "/slow")?;
+    wait::until("both requests are in flight", PATIENCE, || {
+        let stats = agent.http(agent.admin_port(), "GET /stats?filter=rq_active")?;
+        ensure!(stats.contains("cluster.backend.upstream_rq_active: 2"), "{stats}");
+        Ok::<_, anyhow::Error>(())
+    })?;
+    agent.signal(Signal::TERM)?;
+    // The clients send one request each.
+    let reports = clients.finish()?;
+    for (protocol, report) in reports {
+        ensure!(report.lost.is_empty() && report.answered > 0, "{protocol:?}: {report:?}");
+    }
+    ensure!(agent.ended()?.success());
+    agent.has_no_shared_memory()
+}
+
+fn sigterm_after_drain_request_exits_at_once() -> Result<()> {
+    let mut agent = Agent::new()?.with(|settings| settings.drain_duration = HOUR).started()?;
+    agent.request("drain")?;
+    wait::until("Envoy drains", PATIENCE, || {
+        let answer = agent.http(agent.port, "GET /version")?;
+        ensure!(answer.contains("connection: close"), "{answer}");
+        Ok::<_, anyhow::Error>(())
+    })?;
+    ensure!(agent.version()? == "a");
+    agent.signal(Signal::TERM)?;
+    ensure!(agent.ended()?.success());
+    agent.has_no_shared_memory()
+}
+
+fn quit_ends_without_draining() -> Result<()> {
+    let mut agent = Agent::new()?.with(|settings| settings.drain_duration = HOUR).started()?;
+    agent.stop()
+}
+
+fn quit_of_envoy_ends_agent_without_error() -> Result<()> {
+    let mut agent = Agent::new()?.started()?;
+    agent.http(agent.admin_port(), "POST /quitquitquit")?;
+    ensure!(agent.ended()?.success());
+    agent.has_no_shared_memory()
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
