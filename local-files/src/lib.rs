@@ -4,6 +4,10 @@ mod directory;
 mod file_set;
 mod follow;
 mod replace;
+#[cfg(test)]
+#[path = "../../tests/src/skipped_tests.rs"]
+#[allow(unfulfilled_lint_expectations, unreachable_pub, reason = "the end-to-end tests export it")]
+mod skipped_tests;
 
 pub use file_set::{FileSet, SetFile};
 pub use follow::follow;

@@ -85,8 +85,10 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     use rustix::fs::Mode;
+    use rustix::process::geteuid;
 
     use super::*;
+    use crate::skipped_tests;
 
     const NEW: u32 = 0o644;
     const OTHER_USER: u32 = 65_432;
@@ -111,6 +113,10 @@ mod tests {
 
     #[test]
     fn replaced_file_keeps_its_owner() {
+        if !geteuid().is_root() {
+            skipped_tests::record("files of another user", "not root").unwrap();
+            return;
+        }
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("file");
         fs::write(&file, "old").unwrap();
@@ -139,6 +145,10 @@ mod tests {
 
     #[test]
     fn links_pipes_and_modes_of_others_are_not_used() {
+        if !geteuid().is_root() {
+            skipped_tests::record("links and pipes of another user", "not root").unwrap();
+            return;
+        }
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
         fs::write(at("victim"), "kept").unwrap();
