@@ -177,11 +177,10 @@ fn value_of(variable: &Value) -> String {
         source["fieldRef"]["fieldPath"].as_str(),
         source["resourceFieldRef"]["resource"].as_str(),
     ) {
-        (Some("metadata.name"), _) => "web".to_owned(),
+        (Some("metadata.name" | "spec.serviceAccountName"), _) => "web".to_owned(),
         (Some("metadata.namespace"), _) => "shop".to_owned(),
         (Some("status.podIP"), _) => "10.0.0.1".to_owned(),
         (Some("status.hostIP"), _) => "10.9.9.9".to_owned(),
-        (Some("spec.serviceAccountName"), _) => "web".to_owned(),
         (Some("spec.nodeName"), _) => "node-1".to_owned(),
         (_, Some("limits.cpu")) => "2".to_owned(),
         (_, Some("limits.memory")) => "1073741824".to_owned(),
