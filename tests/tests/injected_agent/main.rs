@@ -162,7 +162,9 @@ fn rejected_bootstrap(layout: &Layout, config: &Config) -> Option<String> {
     let file = folder.path().join("envoy.json");
     fs::write(&file, bootstrap(config, envoy, &Node::new(config)).to_string()).unwrap();
     let output = Command::new(Programs::find().unwrap().envoy().unwrap())
-        .args(command_line::arguments(config, envoy, &file, None))
+        .arg("--config-path")
+        .arg(&file)
+        .args(command_line::arguments(config, envoy))
         .args(["--mode", "validate"])
         .current_dir(folder.path())
         .output()
