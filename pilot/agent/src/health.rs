@@ -40,6 +40,10 @@ pub enum Part {
     Bootstrap,
     /// Connection to the control plane.
     ControlPlane,
+    /// Clusters of the control plane that Envoy rejects.
+    Clusters,
+    /// Listeners of the control plane that Envoy rejects.
+    Listeners,
     /// Workload certificate.
     Certificate,
     /// Table of names.

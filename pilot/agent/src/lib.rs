@@ -21,6 +21,7 @@ pub mod node;
 #[cfg(test)]
 mod reference;
 pub mod relay;
+pub mod resolv_conf;
 pub mod secrets;
 pub mod status;
 pub mod supervisor;

@@ -11,28 +11,36 @@ pub struct Header<'a> {
     pub type_url: &'a str,
     /// Nonce of a response, or of the response that a request acknowledges.
     pub nonce: &'a str,
+    /// True for a request that rejects a response (NACK).
+    pub is_rejection: bool,
 }
 
 impl<'a> Header<'a> {
     /// Reads the header of a request.
     pub fn of_request(variant: Variant, frame: &'a [u8]) -> Result<Self, FrameError> {
         match variant {
-            Variant::Delta => Self::scan(frame, 2, 6),
-            Variant::StateOfTheWorld => Self::scan(frame, 4, 5),
+            Variant::Delta => Self::scan(frame, 2, 6, Some(7)),
+            Variant::StateOfTheWorld => Self::scan(frame, 4, 5, Some(6)),
         }
     }
 
     /// Reads the header of a response; both variants have the same field numbers.
     pub fn of_response(frame: &'a [u8]) -> Result<Self, FrameError> {
-        Self::scan(frame, 4, 5)
+        Self::scan(frame, 4, 5, None)
     }
 
-    fn scan(mut rest: &'a [u8], type_url: u64, nonce: u64) -> Result<Self, FrameError> {
+    fn scan(
+        mut rest: &'a [u8],
+        type_url: u64,
+        nonce: u64,
+        error: Option<u64>,
+    ) -> Result<Self, FrameError> {
         let mut header = Self::default();
         while !rest.is_empty() {
             let tag = varint(&mut rest)?;
             let (field, wire_type) = (tag >> 3, tag & 7);
             let value = field_value(&mut rest, field, wire_type)?;
+            header.is_rejection |= Some(field) == error;
             // As in every protobuf reader, the last one counts.
             let target = match field {
                 field if field == type_url => &mut header.type_url,
@@ -180,6 +188,19 @@ mod tests {
         )
     }
 
+    #[test]
+    fn error_detail_makes_a_rejection() {
+        let error = Some(Status { code: 13, message: "invalid".to_owned() });
+        let delta = DeltaDiscoveryRequest { error_detail: error.clone(), ..Default::default() };
+        let sotw = DiscoveryRequest { error_detail: error, ..Default::default() };
+        for (variant, frame) in [
+            (Variant::Delta, delta.encode_to_vec()),
+            (Variant::StateOfTheWorld, sotw.encode_to_vec()),
+        ] {
+            assert!(Header::of_request(variant, &frame).unwrap().is_rejection);
+        }
+    }
+
     proptest! {
         #[test]
         fn delta_request_has_its_header(request in delta_request()) {
@@ -210,7 +231,8 @@ mod tests {
                 nonce: nonce.clone(),
             }
             .encode_to_vec();
-            let expected = Header { type_url: &type_url, nonce: &nonce };
+            let expected =
+                Header { type_url: &type_url, nonce: &nonce, is_rejection: false };
             prop_assert_eq!(Header::of_response(&frame).unwrap(), expected);
             let request = DiscoveryRequest {
                 node: Some(frame.into()),

@@ -16,6 +16,7 @@ use crate::environment::variables::{
     ISTIO_PROMETHEUS_ANNOTATIONS, METRICS_LOCALHOST_ACCESS_ONLY,
     REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION,
 };
+use crate::resolv_conf::ResolvConf;
 
 /// Resolves the status port; `None` if it is 0.
 pub(super) fn status(
@@ -70,13 +71,8 @@ fn listen_addresses(
         return Ok(vec![address]);
     }
     let port = text.strip_prefix("localhost:").ok_or_else(wrong)?.parse().map_err(|_| wrong())?;
-    let servers = files.resolv_conf.lines().filter_map(|line| {
-        let mut words = line.split_whitespace();
-        let is_server = words.next() == Some("nameserver");
-        let server = words.next().filter(|_| is_server)?;
-        server.split('%').next()?.parse::<IpAddr>().ok()
-    });
-    let servers: Vec<_> = servers.collect();
+    let servers = ResolvConf::parse(&files.resolv_conf).servers;
+    let servers: Vec<IpAddr> = servers.into_iter().map(|server| server.address).collect();
     let mut listen: Vec<SocketAddr> = Vec::new();
     if servers.is_empty() || servers.iter().any(IpAddr::is_ipv4) {
         listen.push((Ipv4Addr::LOCALHOST, port).into());

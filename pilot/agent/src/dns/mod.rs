@@ -1,6 +1,6 @@
 //! DNS proxy: answers from the name table, and forwards the rest.
 //!
-//! [`table`], [`search`], [`message`], [`answer`] and [`resolv_conf`] are pure. [`forward`] and
+//! [`table`], [`search`], [`message`] and [`answer`] are pure. [`forward`] and
 //! [`server`] own the sockets.
 
 pub mod answer;
@@ -8,7 +8,6 @@ pub mod forward;
 pub mod frame;
 pub mod message;
 pub mod metrics;
-pub mod resolv_conf;
 pub mod search;
 pub mod server;
 pub mod table;

@@ -22,10 +22,10 @@ use super::forward::Forwarder;
 use super::frame;
 use super::message::{LARGEST_QUERY, Query, Transport};
 use super::metrics::Metrics;
-use super::resolv_conf::{NameServer, PORT, ResolvConf};
 use super::search::NameRules;
 use super::table::{ServiceDomain, Table};
 use crate::config::options::{DnsOptions, Pod};
+use crate::resolv_conf::{NameServer, PORT, ResolvConf};
 
 /// DNS server of the pod.
 #[derive(Debug)]

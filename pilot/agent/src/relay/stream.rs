@@ -65,6 +65,9 @@ impl Stream<'_> {
             let frame = frame.ok_or(End::DownstreamClosed)?;
             let header = Header::of_request(self.variant, &frame).map_err(End::InvalidRequest)?;
             let subscribes = !subscribed && header.type_url == type_urls::LISTENER;
+            if !header.nonce.is_empty() {
+                self.state.record_acknowledgement(&header);
+            }
             self.push(frame)?;
             if subscribes {
                 subscribed = true;
@@ -169,6 +172,25 @@ impl State {
                 });
             }
             Update::Nothing => {}
+        }
+    }
+
+    /// Sets or clears the condition that Envoy rejects resources. It keeps those of before, which
+    /// a new Envoy would not have.
+    fn record_acknowledgement(&self, header: &Header<'_>) {
+        let (part, resources) = match header.type_url {
+            type_urls::CLUSTER => (Part::Clusters, "clusters"),
+            type_urls::LISTENER => (Part::Listeners, "listeners"),
+            _ => return,
+        };
+        if header.is_rejection {
+            let reason = format!(
+                "Envoy rejects {resources} of the control plane and keeps the previous ones; \
+                 Envoy's log has the reason"
+            );
+            self.health.set(part, reason);
+        } else {
+            self.health.clear(part);
         }
     }
 

@@ -163,6 +163,8 @@ fn title(part: Part) -> &'static str {
         Part::Configuration => "configuration",
         Part::Bootstrap => "bootstrap",
         Part::ControlPlane => "control plane",
+        Part::Clusters => "clusters",
+        Part::Listeners => "listeners",
         Part::Certificate => "workload certificate",
         Part::Dns => "DNS",
     }

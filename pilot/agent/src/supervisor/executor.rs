@@ -273,14 +273,16 @@ impl Executor {
 
     fn check(&mut self, revision: Revision) {
         let Some(desired) = self.bootstrap(revision) else { return };
-        let control_plane = || {
-            let conditions = self.health.conditions();
-            conditions.into_iter().find(|(part, _)| *part == Part::ControlPlane)
+        let conditions = if desired.is_dynamic() { self.health.conditions() } else { Vec::new() };
+        let condition = |parts: &[Part]| {
+            let found = conditions.iter().find(|(part, _)| parts.contains(part));
+            found.map(|(_, text)| text.clone())
         };
         let preconditions = Preconditions {
             hot_restart: self.no_hot_restart,
             memory: Memory::read(),
-            control_plane: desired.is_dynamic().then(control_plane).flatten().map(|(_, text)| text),
+            control_plane: condition(&[Part::ControlPlane]),
+            rejected: condition(&[Part::Clusters, Part::Listeners]),
         };
         if let Some(reason) = preconditions.missing() {
             return self.post(Event::Checked(revision, Verdict::Blocked(reason)));

@@ -20,6 +20,8 @@ pub(super) struct Preconditions {
     pub(super) memory: Option<Memory>,
     /// Condition of the control plane, where the new bootstrap depends on it.
     pub(super) control_plane: Option<String>,
+    /// Condition of the resources that the serving Envoy rejects.
+    pub(super) rejected: Option<String>,
 }
 
 impl Preconditions {
@@ -36,8 +38,11 @@ impl Preconditions {
                 memory.used >> 20,
             ));
         }
-        let reason = self.control_plane.as_ref()?;
-        Some(format!("a new Envoy would wait for the control plane ({reason})"))
+        if let Some(reason) = &self.control_plane {
+            return Some(format!("a new Envoy would wait for the control plane ({reason})"));
+        }
+        let reason = self.rejected.as_ref()?;
+        Some(format!("a new Envoy would lack them ({reason})"))
     }
 }
 

@@ -22,6 +22,7 @@ tests![
     two_agents_share_a_network_namespace,
     agent_without_envoy_serves_grpc_applications,
     mounted_certificates_need_no_certificate_service,
+    read_only_root_is_enough_for_hot_restarts,
     full_disk_is_reported_at_the_start,
     full_disk_keeps_old_bootstrap,
 ];
@@ -92,6 +93,22 @@ fn mounted_certificates_need_no_certificate_service() -> Result<()> {
     let mut pod = pod.started()?;
     pod.wait_for_no_condition()?;
     ensure!(!pod.log().contains("workload certificate for"), "{}", pod.log());
+    pod.stop()
+}
+
+/// Writable are the volumes of the injected container, and nothing else.
+fn read_only_root_is_enough_for_hot_restarts() -> Result<()> {
+    let mut pod = Pod::new()?;
+    let mount = "mount --bind . . && cd \"$PWD\" \
+        && for volume in etc/istio/proxy var/lib/istio/data \
+            var/run/secrets/workload-spiffe-uds var/run/secrets/credential-uds; \
+        do mount -t tmpfs tmpfs $volume || exit 1; done \
+        && mount -o remount,bind,ro . && ! touch x && exec \"$0\" \"$@\"";
+    pod.wrapper = ["unshare", "--mount", "sh", "-c", mount].map(str::to_owned).into();
+    let mut pod = pod.started()?;
+    pod.annotate(&[("proxy.istio.io/config", r#"{"extraStatTags":["changed"]}"#)])?;
+    pod.wait_for_epoch(1)?;
+    pod.wait_for_no_condition()?;
     pod.stop()
 }
 

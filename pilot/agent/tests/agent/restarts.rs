@@ -1,15 +1,18 @@
 //! Hot restarts after changes of the pod's files.
 
 use anyhow::{Result, ensure};
+use e2e::wait;
 
 use crate::control_plane::Configuration;
-use crate::fixture::{BACKEND_PORT, Pod};
+use crate::control_plane::resources::Tls;
+use crate::fixture::{BACKEND_PORT, PATIENCE, Pod};
 use crate::load::{Clients, Protocol, start_backend};
 use crate::tests;
 
 tests![
     three_changed_files_lose_no_request,
     restarts_with_state_of_the_world_lose_no_request,
+    rejected_configuration_prevents_a_restart,
     invalid_annotation_keeps_old_bootstrap,
     invalid_override_keeps_old_bootstrap,
 ];
@@ -90,6 +93,35 @@ fn invalid_override_keeps_old_bootstrap() -> Result<()> {
         pod.wait_for_no_condition()?;
     }
     pod.wait_for_epoch(0)?;
+    pod.stop()
+}
+
+/// The serving Envoy keeps the listener of before. A new one would have none.
+fn rejected_configuration_prevents_a_restart() -> Result<()> {
+    let pod = Pod::new()?;
+    start_backend(&pod.namespace)?;
+    let mut pod = pod.started()?;
+    pod.wait_for_answer(8080)?;
+    let mut configuration = Configuration::http(8080, BACKEND_PORT);
+    configuration.version = 2;
+    configuration.ports[0].tls = Tls::Invalid;
+    pod.plane.push(configuration);
+    wait::until("Envoy rejects it", PATIENCE, || {
+        let stats = pod.get(15000, "/stats?filter=lds.update_rejected")?.body;
+        ensure!(stats == "listener_manager.lds.update_rejected: 1\n", "{stats}");
+        Ok::<_, anyhow::Error>(())
+    })?;
+    pod.wait_for_answer(8080)?;
+    pod.annotate(&[(CONFIG, r#"{"extraStatTags":["changed"]}"#)])?;
+    pod.wait_for_readiness(200, "Envoy keeps its old bootstrap: a new Envoy would lack them")?;
+    pod.wait_for_answer(8080)?;
+
+    let mut configuration = Configuration::http(8080, BACKEND_PORT);
+    configuration.version = 3;
+    pod.plane.push(configuration);
+    pod.wait_for_epoch(1)?;
+    pod.wait_for_no_condition()?;
+    pod.wait_for_answer(8080)?;
     pod.stop()
 }
 

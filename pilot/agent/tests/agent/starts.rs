@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, ensure};
 use e2e::mesh_authority::MeshAuthority;
 use e2e::netns::Namespace;
+use envoy_types::pb::envoy::config::core::v3::TrafficDirection;
 use hickory_proto::op::{Message, MessageType, OpCode, Query};
 use hickory_proto::rr::{Name, RecordType};
 use serde_json::json;
@@ -106,7 +107,12 @@ fn envoys_of_two_pods_speak_mtls() -> Result<()> {
     start_backend(&server)?;
     let port = |listen: &str, to: &str, tls| Configuration {
         version: 1,
-        ports: vec![Port { listen: listen.parse().unwrap(), to: to.parse().unwrap(), tls }],
+        ports: vec![Port {
+            listen: listen.parse().unwrap(),
+            to: to.parse().unwrap(),
+            tls,
+            direction: TrafficDirection::Inbound,
+        }],
         ..Configuration::default()
     };
     let remote = "10.7.0.2:8443";

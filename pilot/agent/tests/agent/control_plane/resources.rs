@@ -56,6 +56,7 @@ pub(crate) struct Port {
     pub(crate) listen: SocketAddr,
     pub(crate) to: SocketAddr,
     pub(crate) tls: Tls,
+    pub(crate) direction: TrafficDirection,
 }
 
 /// Use of mTLS; the text is the service account of the peer.
@@ -64,13 +65,16 @@ pub(crate) enum Tls {
     None,
     Downstream(&'static str),
     Upstream(&'static str),
+    /// A listener that Envoy rejects.
+    Invalid,
 }
 
 impl Configuration {
     /// Returns a configuration with one plain port.
     pub(crate) fn http(listen: u16, to: u16) -> Self {
         let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        let port = Port { listen: local(listen), to: local(to), tls: Tls::None };
+        let direction = TrafficDirection::Inbound;
+        let port = Port { listen: local(listen), to: local(to), tls: Tls::None, direction };
         Self { version: 1, ports: vec![port], ..Self::default() }
     }
 
@@ -148,12 +152,13 @@ impl Port {
                 common_tls_context: Some(tls_context(peer)),
                 ..DownstreamTlsContext::default()
             })),
+            Tls::Invalid => Some(TransportSocket { name: "unknown".to_owned(), config_type: None }),
             _ => None,
         };
         Listener {
             name: self.name(),
             address: Some(address(&self.listen.ip().to_string(), self.listen.port())),
-            traffic_direction: TrafficDirection::Inbound.into(),
+            traffic_direction: self.direction.into(),
             filter_chains: vec![FilterChain {
                 filters: vec![filter("http", &http(&self.name()))],
                 transport_socket,
