@@ -65,6 +65,6 @@ pub(crate) const NAME: &str = "envoy";
 pub(crate) const STARTED: &str = "started.sock";
 /// Length of its statistics in bytes.
 pub(crate) const STATISTICS: usize = 10_000_000;
-const SERVER_INFO: &str = r#"{"state":"LIVE","hot_restart_version":"11.104"}"#;
+const SERVER_INFO: &str = r#"{"state":"LIVE","command_line_options":{"restart_epoch":0}}"#;
 const READY: &str = "cluster_manager.cds.update_success: 1\nlistener_manager.lds.update_success: 1\n\
     listener_manager.workers_started: 1\nserver.state: 0\nserver.live: 1\n";
