@@ -162,7 +162,9 @@ fn rejected_bootstrap(layout: &Layout, config: &Config) -> Option<String> {
     let file = folder.path().join("envoy.json");
     fs::write(&file, bootstrap(config, envoy, &Node::new(config)).to_string()).unwrap();
     let output = Command::new(Programs::find().unwrap().envoy().unwrap())
-        .args(command_line::arguments(config, envoy, &file, None))
+        .arg("--config-path")
+        .arg(&file)
+        .args(command_line::arguments(config, envoy))
         .args(["--mode", "validate"])
         .current_dir(folder.path())
         .output()
@@ -177,11 +179,10 @@ fn value_of(variable: &Value) -> String {
         source["fieldRef"]["fieldPath"].as_str(),
         source["resourceFieldRef"]["resource"].as_str(),
     ) {
-        (Some("metadata.name"), _) => "web".to_owned(),
+        (Some("metadata.name" | "spec.serviceAccountName"), _) => "web".to_owned(),
         (Some("metadata.namespace"), _) => "shop".to_owned(),
         (Some("status.podIP"), _) => "10.0.0.1".to_owned(),
         (Some("status.hostIP"), _) => "10.9.9.9".to_owned(),
-        (Some("spec.serviceAccountName"), _) => "web".to_owned(),
         (Some("spec.nodeName"), _) => "node-1".to_owned(),
         (_, Some("limits.cpu")) => "2".to_owned(),
         (_, Some("limits.memory")) => "1073741824".to_owned(),
