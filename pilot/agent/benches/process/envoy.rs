@@ -1,9 +1,10 @@
-//! Stand-in for Envoy: tells its start, and serves large statistics on the admin port.
+//! Stand-in for Envoy: tells its start, and serves large statistics.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::thread;
 
 use anyhow::Result;
 
@@ -18,9 +19,17 @@ pub(crate) fn run() -> Result<()> {
     // The working directory is the agent's.
     drop(UnixStream::connect(STARTED)?);
     let statistics = statistics();
-    for stream in TcpListener::bind(("127.0.0.1", 15000))?.incoming() {
+    // Our agent reads the admin port, Istio's the listener of Envoy's metrics.
+    thread::scope(|scope| {
+        scope.spawn(|| serve(15090, &statistics));
+        serve(15000, &statistics)
+    })
+}
+
+fn serve(port: u16, statistics: &str) -> Result<()> {
+    for stream in TcpListener::bind(("127.0.0.1", port))?.incoming() {
         // A client that breaks off is the agent's affair.
-        let _ = answer(stream?, &statistics);
+        let _ = answer(stream?, statistics);
     }
     Ok(())
 }
