@@ -10,9 +10,10 @@ pub struct Health {
 }
 
 impl Health {
-    /// Sets the condition of a part: a sentence without a full stop.
-    pub fn set(&self, part: Part, message: impl Into<String>) {
-        self.lock().insert(part, message.into());
+    /// Sets the condition of a part: a sentence without a full stop. Returns true if it is new.
+    pub fn set(&self, part: Part, message: impl Into<String>) -> bool {
+        let message = message.into();
+        self.lock().insert(part, message.clone()).is_none_or(|before| before != message)
     }
 
     /// Clears the condition of a part.

@@ -208,8 +208,12 @@ impl State {
                 format!("xDS stream of the control plane {address} failed: {}", end.reason())
             }
         };
-        tracing::warn!("{condition}");
-        self.health.set(Part::ControlPlane, condition);
+        // Envoy tries again every few seconds.
+        if self.health.set(Part::ControlPlane, condition.as_str()) {
+            tracing::warn!("{condition}");
+        } else {
+            tracing::debug!("{condition}");
+        }
     }
 }
 

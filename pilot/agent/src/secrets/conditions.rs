@@ -56,10 +56,10 @@ impl Conditions {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let is_changed = change(&mut current);
         let text = current.values().map(String::as_str).collect::<Vec<_>>().join("; ");
-        match is_changed {
-            true if text.is_empty() => self.health.clear(Part::Certificate),
-            true => self.health.set(Part::Certificate, text),
-            false => {}
+        if is_changed && text.is_empty() {
+            self.health.clear(Part::Certificate);
+        } else if is_changed {
+            self.health.set(Part::Certificate, text);
         }
         is_changed
     }

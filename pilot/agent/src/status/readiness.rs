@@ -47,9 +47,10 @@ pub struct Verdict {
 }
 
 impl Readiness {
-    /// True if the statistics of this epoch are needed: not all conditions have been met.
+    /// True if the statistics of this epoch are needed: not all conditions have been met. Without a
+    /// serving epoch they tell what a starting Envoy waits for.
     pub fn needs_stats(&self, epoch: Option<u32>) -> bool {
-        epoch.is_some() && (self.epoch != epoch || !self.configured || !self.live)
+        epoch.is_none() || self.epoch != epoch || !self.configured || !self.live
     }
 
     /// Decides whether the proxy is ready. Another epoch voids the conditions that have been met.
@@ -71,7 +72,8 @@ impl Readiness {
             *self = Self { epoch: envoy.epoch, ..Self::default() };
         }
         if envoy.epoch.is_none() {
-            return Some("Envoy does not serve yet".to_owned());
+            let starting = envoy.stats.as_ref().ok().and_then(|stats| missing_configuration(stats));
+            return Some(starting.unwrap_or_else(|| "Envoy does not serve yet".to_owned()));
         }
         if self.configured && self.live {
             return None;
@@ -246,6 +248,8 @@ mod tests {
         assert!(assess(&mut readiness, Some(1), &all).ready);
         let ended = assess(&mut readiness, None, &all);
         assert_eq!(ended.text, "not ready: Envoy does not serve yet\n");
+        let waiting = assess(&mut readiness, None, "server.state: 2");
+        assert!(waiting.text.contains("has not received configuration"), "{}", waiting.text);
         assert!(!assess(&mut readiness, Some(1), STARTED).ready);
     }
 

@@ -45,8 +45,11 @@ impl BootstrapFiles {
         let mut options = OpenOptions::new();
         let mut file = options.write(true).create_new(true).mode(0o600).open(&path)?;
         // Not synced: a file is only read by the process that starts next.
-        file.write_all(&serde_json::to_vec(bootstrap)?)?;
-        Ok(path)
+        let written = file.write_all(&serde_json::to_vec(bootstrap)?);
+        if written.is_err() {
+            remove(&path);
+        }
+        written.map(|()| path)
     }
 
     fn path(&self, epoch: u32) -> PathBuf {

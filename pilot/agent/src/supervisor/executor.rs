@@ -200,8 +200,9 @@ impl Executor {
                 self.serving.send_replace(epoch);
             }
             Action::Report(Some(condition)) => {
-                tracing::warn!("{condition}");
-                self.health.set(Part::Bootstrap, condition);
+                if self.health.set(Part::Bootstrap, condition.as_str()) {
+                    tracing::warn!("{condition}");
+                }
             }
             Action::Report(None) => self.health.clear(Part::Bootstrap),
             Action::CountFailure => drop(self.metrics.failures.inc()),
@@ -297,20 +298,20 @@ impl Executor {
                 });
                 self.validation = Some((task, process.id()));
             }
-            Err(error) => {
-                let reason = format!("starting its validation: {error}");
-                self.post(Event::Checked(revision, Verdict::Rejected(reason)));
-            }
+            Err(reason) => self.post(Event::Checked(revision, Verdict::Rejected(reason))),
         }
     }
 
-    fn start_validation(&self, desired: &Desired) -> io::Result<(Process, Child, PathBuf)> {
-        let file = self.files.write_candidate(&desired.bootstrap)?;
+    fn start_validation(&self, desired: &Desired) -> Result<(Process, Child, PathBuf), String> {
+        let file = self.files.write_candidate(&desired.bootstrap).map_err(|error| {
+            format!("writing it in {}: {error}", self.options.configuration.display())
+        })?;
         let mut arguments = command::arguments(&self.options.envoy, desired, &file, false, 0);
         arguments.extend(["--mode".into(), "validate".into()]);
         let Options { agent, envoy, .. } = &self.options;
         let (process, child) =
-            Process::start(agent, &envoy.binary, &arguments, Stdio::null(), Stdio::piped())?;
+            Process::start(agent, &envoy.binary, &arguments, Stdio::null(), Stdio::piped())
+                .map_err(|error| format!("starting its validation: {error}"))?;
         Ok((process, child, file))
     }
 

@@ -6,6 +6,7 @@ mod agent;
 mod application;
 mod client;
 mod envoy;
+mod istio_init;
 mod metrics;
 mod pod;
 mod probes;

@@ -1,13 +1,11 @@
 //! Probes under the capture rules of `istio-init`, in both families.
 
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::path::PathBuf;
 use std::process::Command;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use e2e::netns::{Namespace, Owner, succeed};
-use e2e::programs::Programs;
+use e2e::netns::{Namespace, Owner};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use hyper::service::service_fn;
@@ -17,6 +15,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use crate::agent::{Agent, Settings};
 use crate::application::{Application, TEXT, respond};
 use crate::client::get;
+use crate::istio_init::istio_init;
 use crate::pod;
 
 #[test]
@@ -130,24 +129,6 @@ fn health_answer(
     let frames = [Ok(Frame::data(message)), Ok(Frame::trailers(trailers))];
     let body = StreamBody::new(futures::stream::iter(frames));
     Response::builder().header("content-type", "application/grpc").body(body).unwrap()
-}
-
-/// Returns the program: a release, or built by cargo, which does not do so for a test of another
-/// package.
-fn istio_init() -> PathBuf {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    let build = || {
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(["build", "--package", "istio-init", "--bins", "--message-format=json"]);
-        let messages = succeed(cargo.current_dir(env!("CARGO_MANIFEST_DIR")), "").unwrap();
-        let executable = |line: &str| {
-            let message: serde_json::Value = serde_json::from_str(line).ok()?;
-            message["executable"].as_str().map(PathBuf::from)
-        };
-        messages.lines().find_map(executable).expect("cargo tells where the program is")
-    };
-    let release = || Programs::find().and_then(|programs| programs.own("istio-init")).ok();
-    PROGRAM.get_or_init(|| release().unwrap_or_else(build)).clone()
 }
 
 const PROXY: Owner = Owner { uid: 1337, gid: 1337 };

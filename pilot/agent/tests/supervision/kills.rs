@@ -9,6 +9,7 @@ use rustix::process::Signal;
 
 use crate::fixture::{Agent, PATIENCE, kill};
 use crate::load::{Clients, Protocol};
+use crate::random::Random;
 use crate::tests;
 
 tests![
@@ -57,9 +58,9 @@ fn random_kills_under_load_leave_nothing_behind() -> Result<()> {
     let duration = Duration::from_secs(if is_soak { 120 } else { 8 });
     let mut agent = Agent::new()?.started()?;
     let clients = Clients::start(&agent.namespace, agent.port, &[Protocol::Http1], "/version")?;
-    let mut random = Random(u64::from(std::process::id()) | 1);
+    let mut random = Random::new();
     let (start, mut round) = (Instant::now(), 0);
-    let seed = random.0;
+    let seed = random.seed();
     while start.elapsed() < duration {
         round += 1;
         let context = || format!("round {round}, seed {seed}");
@@ -87,16 +88,4 @@ fn random_kills_under_load_leave_nothing_behind() -> Result<()> {
     let reports = clients.finish()?;
     ensure!(reports.iter().all(|(_, report)| report.answered > 0), "{reports:?}");
     agent.stop()
-}
-
-/// Xorshift. The seed makes a failure reproducible.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
 }

@@ -36,11 +36,15 @@ pub(crate) struct Report {
 }
 
 /// Starts a backend in a namespace. It lives as long as the test program. It answers `/slow`
-/// after three seconds, and everything else at once.
+/// after three seconds, `/metrics` with a metric, and everything else at once.
 pub(crate) fn start_backend(namespace: &Namespace) -> Result<()> {
+    serve_backend(namespace, ("127.0.0.1", BACKEND_PORT))
+}
+
+/// Starts a backend on another address.
+pub(crate) fn serve_backend(namespace: &Namespace, address: (&str, u16)) -> Result<()> {
     let runtime = runtime()?;
-    let listener =
-        namespace.run(|| runtime.block_on(TcpListener::bind(("127.0.0.1", BACKEND_PORT))))??;
+    let listener = namespace.run(|| runtime.block_on(TcpListener::bind(address)))??;
     thread::spawn(move || {
         runtime.block_on(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -57,7 +61,11 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
     if request.uri().path() == "/slow" {
         tokio::time::sleep(Duration::from_secs(3)).await;
     }
-    Ok(Response::new(Full::from("answer of the backend")))
+    let page = match request.uri().path() {
+        "/metrics" => "orders_total 7\n",
+        _ => "answer of the backend",
+    };
+    Ok(Response::new(Full::from(page)))
 }
 
 /// Clients that send requests one after the other until they are stopped.

@@ -198,14 +198,14 @@ fn listener_filter<M: Message + Name>(name: &str, config: &M) -> ListenerFilter 
     }
 }
 
-fn filter<M: Message + Name>(name: &str, config: &M) -> Filter {
+pub(super) fn filter<M: Message + Name>(name: &str, config: &M) -> Filter {
     Filter {
         name: name.to_owned(),
         config_type: Some(filter::ConfigType::TypedConfig(any(config))),
     }
 }
 
-fn address(address: &str, port: u16) -> Address {
+pub(super) fn address(address: &str, port: u16) -> Address {
     Address { address: Some(address::Address::SocketAddress(socket_address(address, port))) }
 }
 
@@ -217,11 +217,11 @@ fn socket_address(address: &str, port: u16) -> SocketAddress {
     }
 }
 
-fn named<M: Message + Name>(name: String, message: &M) -> NamedResource {
+pub(super) fn named<M: Message + Name>(name: String, message: &M) -> NamedResource {
     NamedResource { name, message: any(message) }
 }
 
-fn any<M: Message + Name>(message: &M) -> Any {
+pub(super) fn any<M: Message + Name>(message: &M) -> Any {
     Any { type_url: M::type_url(), value: message.encode_to_vec() }
 }
 

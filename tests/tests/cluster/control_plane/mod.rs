@@ -4,6 +4,7 @@
 mod certificates;
 mod configuration;
 mod discovery;
+mod tls_server;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -11,21 +12,14 @@ use std::thread;
 
 use anyhow::{Context, Result};
 use e2e::cluster::Cluster;
-use e2e::mesh_authority::MeshAuthority;
 use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_server::AggregatedDiscoveryServiceServer;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto;
-use hyper_util::service::TowerToHyperService;
-use rustls::ServerConfig;
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
 use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
 use tonic::service::Routes;
 
 use certificates::CertificateService;
 use discovery::Discovery;
+use tls_server::{acceptor, serve};
 
 /// Starts the control plane on a thread of its own, and makes it reachable by its Service. It ends
 /// with the process.
@@ -34,13 +28,16 @@ pub(crate) fn start(cluster: &Cluster) -> Result<()> {
     cluster.apply(&objects(address))?;
     let authority = cluster.mesh_authority();
     let acceptor = acceptor(&authority)?;
+    let routes = Routes::new(AggregatedDiscoveryServiceServer::new(Discovery))
+        .add_service(CertificateService::new(Arc::clone(&authority)))
+        .prepare();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let listener = runtime
         .block_on(TcpListener::bind(SocketAddr::from((address, PORT))))
         .with_context(|| format!("binding {address}:{PORT}"))?;
     thread::Builder::new()
         .name("control-plane".to_owned())
-        .spawn(move || runtime.block_on(serve(&listener, &acceptor, &authority)))?;
+        .spawn(move || runtime.block_on(serve(listener, acceptor, routes)))?;
     Ok(())
 }
 
@@ -61,39 +58,6 @@ fn objects(address: Ipv4Addr) -> String {
         }),
     ];
     objects.map(|object| object.to_string()).join("\n---\n")
-}
-
-fn acceptor(authority: &MeshAuthority) -> Result<TlsAcceptor> {
-    let names = ["istiod.istio-system.svc", "istiod.istio-system.svc.cluster.local"];
-    let (certificate, key) = authority.server(&names.map(str::to_owned))?;
-    let certificate = CertificateDer::from_pem_slice(certificate.as_bytes())?;
-    let key = PrivateKeyDer::from_pem_slice(key.as_bytes())?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate], key)?;
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(config)))
-}
-
-async fn serve(listener: &TcpListener, acceptor: &TlsAcceptor, authority: &Arc<MeshAuthority>) {
-    let routes = Routes::new(AggregatedDiscoveryServiceServer::new(Discovery))
-        .add_service(CertificateService::new(Arc::clone(authority)))
-        .prepare();
-    loop {
-        let Ok((stream, _)) = listener.accept().await else { continue };
-        let (acceptor, routes) = (acceptor.clone(), routes.clone());
-        tokio::spawn(async move {
-            let Ok(stream) = acceptor.accept(stream).await else { return };
-            let service = TowerToHyperService::new(routes);
-            // A client that breaks off tells the reason itself.
-            let _ = auto::Builder::new(TokioExecutor::new())
-                .http2_only()
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
-        });
-    }
 }
 
 const PORT: u16 = 15012;

@@ -1,0 +1,103 @@
+//! Hot restarts after changes of the pod's files.
+
+use anyhow::{Result, ensure};
+
+use crate::control_plane::Configuration;
+use crate::fixture::{BACKEND_PORT, Pod};
+use crate::load::{Clients, Protocol, start_backend};
+use crate::tests;
+
+tests![
+    three_changed_files_lose_no_request,
+    restarts_with_state_of_the_world_lose_no_request,
+    invalid_annotation_keeps_old_bootstrap,
+    invalid_override_keeps_old_bootstrap,
+];
+
+fn three_changed_files_lose_no_request() -> Result<()> {
+    restarts_lose_no_request("true", 10_000)
+}
+
+fn restarts_with_state_of_the_world_lose_no_request() -> Result<()> {
+    restarts_lose_no_request("false", 1000)
+}
+
+/// Changes the annotation, the custom bootstrap, and the mesh file.
+fn restarts_lose_no_request(delta: &str, requests: u64) -> Result<()> {
+    let mut pod = Pod::new()?;
+    start_backend(&pod.namespace)?;
+    pod.environment.insert("ISTIO_DELTA_XDS", delta.to_owned());
+    pod.environment.insert("ISTIO_BOOTSTRAP_OVERRIDE", OVERRIDE.to_owned());
+    pod.write(OVERRIDE, &custom_bootstrap("first"))?;
+    let mut pod = pod.started()?;
+    pod.wait_for_answer(8080)?;
+    let protocols = [Protocol::Http1, Protocol::Http2];
+    let clients = Clients::start(&pod.namespace, 8080, &protocols, "/")?;
+
+    pod.annotate(&[(CONFIG, r#"{"extraStatTags":["annotated"]}"#)])?;
+    pod.wait_for_epoch(1)?;
+    pod.wait_until_ready()?;
+    pod.write(OVERRIDE, &custom_bootstrap("second"))?;
+    pod.wait_for_epoch(2)?;
+    pod.wait_until_ready()?;
+    pod.write("etc/istio/config/mesh", "defaultConfig:\n  statusPort: 15020\n  extraStatTags: [mesh]\n  image: {imageType: debug}\n  proxyMetadata: {ISTIO_META_NETWORK: north}\n")?;
+    pod.wait_for_epoch(3)?;
+    pod.wait_until_ready()?;
+
+    clients.wait_for(requests)?;
+    for (protocol, report) in clients.finish()? {
+        ensure!(report.lost.is_empty(), "{protocol:?}: {report:?}\n{}", pod.log());
+        ensure!(report.connections >= 4, "{protocol:?} kept a connection: {report:?}");
+    }
+    let dump = pod.get(15000, "/config_dump")?.body;
+    for text in ["annotated", "second", "north"] {
+        ensure!(dump.contains(text), "no {text} in {dump}");
+    }
+    ensure!(pod.readiness()?.body == "ready\n");
+    // The new Envoy still follows the control plane.
+    let mut configuration = Configuration::http(8080, BACKEND_PORT);
+    configuration.version = 2;
+    configuration.ports.extend(Configuration::http(8081, BACKEND_PORT).ports);
+    pod.plane.push(configuration);
+    pod.wait_for_answer(8081)?;
+    pod.stop()
+}
+
+fn invalid_annotation_keeps_old_bootstrap() -> Result<()> {
+    let mut pod = Pod::new()?.started()?;
+    pod.annotate(&[(CONFIG, "{concurrency: several}")])?;
+    pod.wait_for_readiness(200, CONFIG)?;
+    ensure!(pod.envoys().iter().map(|(epoch, _)| *epoch).eq([0]));
+    pod.annotate(&[(CONFIG, "{concurrency: 2}")])?;
+    pod.wait_for_epoch(1)?;
+    let text = pod.readiness()?.body;
+    ensure!(!text.contains(CONFIG), "{text}");
+    pod.stop()
+}
+
+fn invalid_override_keeps_old_bootstrap() -> Result<()> {
+    let mut pod = Pod::new()?;
+    start_backend(&pod.namespace)?;
+    pod.environment.insert("ISTIO_BOOTSTRAP_OVERRIDE", OVERRIDE.to_owned());
+    pod.write(OVERRIDE, &custom_bootstrap("first"))?;
+    let mut pod = pod.started()?;
+    for invalid in [r#"{"static_resources": 7}"#, "{"] {
+        pod.write(OVERRIDE, invalid)?;
+        pod.wait_for_readiness(200, "Envoy keeps its old bootstrap: ")?;
+        pod.wait_for_answer(8080)?;
+        // The old override again needs no restart.
+        pod.write(OVERRIDE, &custom_bootstrap("first"))?;
+        pod.wait_for_no_condition()?;
+    }
+    pod.wait_for_epoch(0)?;
+    pod.stop()
+}
+
+/// Returns an override that adds a cluster.
+fn custom_bootstrap(cluster: &str) -> String {
+    let cluster = serde_json::json!({ "name": cluster, "type": "STATIC" });
+    serde_json::json!({ "static_resources": { "clusters": [cluster] } }).to_string()
+}
+
+const CONFIG: &str = "proxy.istio.io/config";
+const OVERRIDE: &str = "etc/istio/custom-bootstrap/custom_bootstrap.json";
