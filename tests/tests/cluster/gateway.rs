@@ -36,7 +36,7 @@ pub(crate) fn gateway_answers_and_captures_nothing(fixture: &Fixture) -> Result<
     let listeners = edge.exec("gateway", "istio-proxy", &ask)?;
     let mut names: Vec<_> = listeners.lines().filter_map(|line| line.split("::").next()).collect();
     names.sort_unstable();
-    assert_eq!(names, ["readiness", "statistics"]);
+    assert_eq!(names, ["prometheus_stats", "readiness"]);
     // A port below 1024, without root.
     let serve = "mkdir /etc/istio/proxy/www && busybox httpd -p 80 -h /etc/istio/proxy/www";
     edge.exec("gateway", "istio-proxy", &["/bin/busybox", "sh", "-c", serve])?;

@@ -47,7 +47,7 @@ pub(crate) fn job_with_a_native_sidecar_completes(fixture: &Fixture) -> Result<(
     let ended = batch.get(&format!("pod/{name}"))?;
     assert_eq!(status_of(&ended, "istio-proxy")["state"]["terminated"]["exitCode"], 0);
     let log = batch.logs(name, "istio-proxy")?;
-    let (drain, end) = (log.find("asked to drain"), log.find("Envoy ended"));
+    let (drain, end) = (log.find("draining Envoy"), log.find("Envoy exited"));
     assert!(drain.is_some() && drain < end, "{log}");
     batch.delete()
 }

@@ -39,8 +39,10 @@ pub(crate) fn tproxy_keeps_the_client_address(fixture: &Fixture) -> Result<()> {
     assert_eq!(security["allowPrivilegeEscalation"], false);
 
     wait::until("Envoy may not be transparent without the capability", PATIENCE, || {
-        let log = shop.logs("powerless", "istio-proxy")?;
-        ensure!(log.contains("Envoy ended by itself"), "{log}");
+        let agent = (address_of(&shop.get("pod/powerless")?)?, 15020).into();
+        let readiness = http::get(agent, "/healthz/ready")?;
+        ensure!(readiness.status == 503, "ready: {}", readiness.body);
+        ensure!(readiness.body.contains("rejected it (LDS"), "{}", readiness.body);
         Ok(())
     })?;
 

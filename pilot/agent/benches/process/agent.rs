@@ -19,11 +19,27 @@ use crate::envoy;
 pub(crate) struct Agent {
     child: Child,
     namespace: Namespace,
+    executed: Instant,
     started: UnixListener,
     _folder: TempDir,
 }
 
 impl Agent {
+    /// Returns the time from exec of the stand-in for Envoy to its message, in milliseconds.
+    pub(crate) fn start_of_envoy_alone() -> Result<f64> {
+        let folder = tempfile::tempdir()?;
+        let envoy = folder.path().join(envoy::NAME);
+        fs::copy(std::env::current_exe()?, &envoy)?;
+        let started = UnixListener::bind(folder.path().join(envoy::STARTED))?;
+        let executed = Instant::now();
+        let mut child = Command::new(envoy).current_dir(folder.path()).spawn()?;
+        started.accept()?;
+        let elapsed = executed.elapsed();
+        child.kill()?;
+        child.wait()?;
+        Ok(elapsed.as_secs_f64() * 1_000.0)
+    }
+
     /// Starts the program as an injected sidecar's container does.
     pub(crate) fn start(program: &Path) -> Result<Self> {
         let folder = tempfile::tempdir()?;
@@ -32,8 +48,7 @@ impl Agent {
             fs::create_dir_all(root.join(part))?;
         }
         let envoy = root.join(envoy::NAME);
-        fs::hard_link(std::env::current_exe()?, &envoy)
-            .or_else(|_| fs::copy(std::env::current_exe()?, &envoy).map(drop))?;
+        fs::copy(std::env::current_exe()?, &envoy)?;
         fs::write(root.join("etc/istio/pod/labels"), "app=\"web\"\n")?;
         fs::write(root.join("etc/istio/pod/annotations"), "")?;
         // Istio's agent needs a template, and its image has a long one.
@@ -60,14 +75,15 @@ impl Agent {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let child = namespace.run(move || command.spawn())?.context("starting the agent")?;
-        Ok(Self { child, namespace, started, _folder: folder })
+        let (executed, child) = namespace.run(move || (Instant::now(), command.spawn()))?;
+        let child = child.context("starting the agent")?;
+        Ok(Self { child, namespace, executed, started, _folder: folder })
     }
 
-    /// Returns the time at which Envoy started.
-    pub(crate) fn wait_until_envoy_started(&self) -> Result<Instant> {
+    /// Waits for Envoy, and returns the time since the agent's exec in milliseconds.
+    pub(crate) fn wait_until_envoy_started(&self) -> Result<f64> {
         self.started.accept().context("waiting for Envoy")?;
-        Ok(Instant::now())
+        Ok(self.executed.elapsed().as_secs_f64() * 1_000.0)
     }
 
     pub(crate) fn wait_until_status_answers(&self) -> Result<()> {

@@ -1,9 +1,10 @@
-//! Stand-in for Envoy: tells its start, and serves large statistics on the admin port.
+//! Stand-in for Envoy: tells its start, and serves large statistics.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::thread;
 
 use anyhow::Result;
 
@@ -18,9 +19,17 @@ pub(crate) fn run() -> Result<()> {
     // The working directory is the agent's.
     drop(UnixStream::connect(STARTED)?);
     let statistics = statistics();
-    for stream in TcpListener::bind(("127.0.0.1", 15000))?.incoming() {
+    // Our agent reads the admin port, Istio's the listener of Envoy's metrics.
+    thread::scope(|scope| {
+        scope.spawn(|| serve(15090, &statistics));
+        serve(15000, &statistics)
+    })
+}
+
+fn serve(port: u16, statistics: &str) -> Result<()> {
+    for stream in TcpListener::bind(("127.0.0.1", port))?.incoming() {
         // A client that breaks off is the agent's affair.
-        let _ = answer(stream?, &statistics);
+        let _ = answer(stream?, statistics);
     }
     Ok(())
 }
@@ -65,6 +74,6 @@ pub(crate) const NAME: &str = "envoy";
 pub(crate) const STARTED: &str = "started.sock";
 /// Length of its statistics in bytes.
 pub(crate) const STATISTICS: usize = 10_000_000;
-const SERVER_INFO: &str = r#"{"state":"LIVE","hot_restart_version":"11.104"}"#;
+const SERVER_INFO: &str = r#"{"state":"LIVE","command_line_options":{"restart_epoch":0}}"#;
 const READY: &str = "cluster_manager.cds.update_success: 1\nlistener_manager.lds.update_success: 1\n\
     listener_manager.workers_started: 1\nserver.state: 0\nserver.live: 1\n";

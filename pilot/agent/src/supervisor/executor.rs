@@ -252,7 +252,10 @@ impl Executor {
             Ok(status) => ExitStatus::Failed(self.failure(status)),
             Err(error) => ExitStatus::Failed(format!("waiting for it: {error}")),
         };
-        tracing::info!("Envoy exited (epoch {epoch}): {status:?}");
+        match &status {
+            ExitStatus::Clean => tracing::info!("Envoy exited (epoch {epoch})"),
+            ExitStatus::Failed(reason) => tracing::info!("Envoy exited (epoch {epoch}): {reason}"),
+        }
         self.send(Event::Exited(epoch, status));
         if !is_live && !self.epochs.is_empty() {
             self.probe_admin();
@@ -331,6 +334,7 @@ impl Executor {
             Role::Router => "/drain_listeners?graceful&skip_exit",
         };
         let admin = self.admin.clone();
+        tracing::info!("draining Envoy");
         tokio::spawn(async move {
             if let Err(error) = admin.post(path).await {
                 tracing::warn!("draining: {error}");
