@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use tokio::sync::{Notify, watch};
 
 use crate::bootstrap::{bootstrap, command_line, grpc};
@@ -20,12 +20,16 @@ use crate::watch::watch;
 /// Source of bootstraps.
 pub(super) struct Bootstraps {
     inputs: Inputs,
+    fixed: Fixed,
     health: Arc<Health>,
 }
 
+/// Settings that the agent's parts read at their start, by the name of their field or annotation.
+type Fixed = [(&'static str, String); 6];
+
 impl Bootstraps {
-    pub(super) fn new(inputs: Inputs, health: Arc<Health>) -> Self {
-        Self { inputs, health }
+    pub(super) fn new(inputs: Inputs, config: &Config, health: Arc<Health>) -> Self {
+        Self { inputs, fixed: fixed(config), health }
     }
 
     /// Publishes a new bootstrap after each change of a file. An invalid configuration leaves the
@@ -75,8 +79,31 @@ impl Bootstraps {
 
     fn again(&mut self) -> Result<Desired> {
         self.inputs.files = Files::read(&self.inputs.arguments.mesh_config);
-        desired(&config::resolve(&self.inputs)?.config)
+        let config = config::resolve(&self.inputs)?.config;
+        let differs = self.fixed.iter().zip(fixed(&config)).find(|(old, new)| **old != *new);
+        if let Some(((field, old), (_, new))) = differs {
+            bail!(
+                "{field} is {new:?} now, and was {old:?} when the agent started; create a new pod"
+            );
+        }
+        desired(&config)
     }
+}
+
+/// Returns the settings that cannot change while the agent runs. A new Envoy with another admin port
+/// would be out of the agent's sight, and one with another path would not find its sockets.
+fn fixed(config: &Config) -> Fixed {
+    let envoy = config.envoy.as_ref();
+    let status = config.status.as_ref();
+    let targets = status.and_then(|it| it.scrape_targets.clone());
+    [
+        ("binaryPath", envoy.map(|it| it.binary.display().to_string()).unwrap_or_default()),
+        ("prometheus.istio.io/scrape-targets", targets.unwrap_or_default()),
+        ("configPath", config.paths.configuration.display().to_string()),
+        ("discoveryAddress", config.discovery.address.clone()),
+        ("proxyAdminPort", envoy.map(|it| it.admin_port.to_string()).unwrap_or_default()),
+        ("statusPort", status.map_or(0, |it| it.port).to_string()),
+    ]
 }
 
 /// Writes the bootstrap of gRPC applications, in one step.

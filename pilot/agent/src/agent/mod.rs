@@ -111,7 +111,7 @@ pub async fn run(inputs: Inputs, config: Config) -> Result<Exit> {
         return until_asked_to_end(received).await;
     };
     let (desired, receiver) = watch::channel(Arc::new(bootstraps::desired(&config)?));
-    let bootstraps = Bootstraps::new(inputs, Arc::clone(&health));
+    let bootstraps = Bootstraps::new(inputs, &config, Arc::clone(&health));
     tasks.spawn(async { match bootstraps.follow(desired).await {} });
     let supervisor = Supervisor::new(options, health, supervisor_metrics, serving);
     supervisor.run(receiver, received).await.context("supervising Envoy")
