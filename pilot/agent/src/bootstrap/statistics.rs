@@ -69,7 +69,7 @@ fn patterns(statistics: &StatisticsOptions, drain: &DrainOptions) -> Vec<Value> 
         fixed.iter().map(|text| (*text).to_owned()).chain(more.iter().cloned()).collect()
     };
     let mut suffixes = texts(SUFFIXES, &statistics.suffixes);
-    if drain.exit_on_zero_connections {
+    if drain.waits_for_connections() {
         suffixes.push("downstream_cx_active".to_owned());
     }
     let prefixes = texts(PREFIXES, &statistics.prefixes);

@@ -268,3 +268,10 @@ pub struct DrainOptions {
     /// `EXIT_ON_ZERO_ACTIVE_CONNECTIONS`.
     pub exit_on_zero_connections: bool,
 }
+
+impl DrainOptions {
+    /// True if the drain can last longer than its minimum, and ends with the last connection.
+    pub fn waits_for_connections(&self) -> bool {
+        self.exit_on_zero_connections || self.duration > self.minimum
+    }
+}
