@@ -45,20 +45,20 @@ pub struct Names {
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// `resolv.conf` is not readable.
-    #[error("cannot read the name servers in {}: {source}", path.display())]
+    #[error("cannot read the name servers in {}: {cause}", path.display())]
     ResolvConf {
         /// The file.
         path: PathBuf,
         /// The kernel's error.
-        source: io::Error,
+        cause: io::Error,
     },
     /// An address cannot be served.
-    #[error("cannot serve DNS on {address} (DNS_PROXY_ADDR): {source}")]
+    #[error("cannot serve DNS on {address} (DNS_PROXY_ADDR): {cause}")]
     Listen {
         /// The address.
         address: SocketAddr,
         /// The kernel's error.
-        source: io::Error,
+        cause: io::Error,
     },
 }
 
@@ -79,11 +79,11 @@ impl Server {
     pub fn bind(options: &DnsOptions, pod: &Pod, metrics: Metrics) -> Result<Self, BindError> {
         let path = &options.resolv_conf;
         let text = fs::read_to_string(path)
-            .map_err(|source| BindError::ResolvConf { path: path.clone(), source })?;
+            .map_err(|cause| BindError::ResolvConf { path: path.clone(), cause })?;
         let resolv_conf = ResolvConf::parse(&text);
         let (mut udp, mut tcp) = (Vec::new(), Vec::new());
         for &address in &options.listen {
-            let listen = |source| BindError::Listen { address, source };
+            let listen = |cause| BindError::Listen { address, cause };
             udp.push(bind_udp(address).map_err(listen)?);
             tcp.push(bind_tcp(address).map_err(listen)?);
         }

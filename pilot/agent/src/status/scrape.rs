@@ -14,7 +14,7 @@ use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
-use super::merge::{END, MergeSource, MetricsFormat, PartScanner};
+use super::merge::{END, InvalidLine, MergeSource, MetricsFormat, PartScanner};
 use super::metrics::{Metrics, own_page};
 use super::page::{PIECE, PageBody, PageWriter, ReaderGone};
 use super::scrape_request::{LONGEST, ScrapeRequest, TEXT};
@@ -293,12 +293,12 @@ async fn stream_part(
                 break;
             }
         }
-        if scanned.is_err() {
-            return Ok(Err(ScrapeError::InvalidLine));
+        if let Err(error) = scanned {
+            return Ok(Err(ScrapeError::InvalidLine(error)));
         }
     };
     let finished = scanner.finish(ended.is_ok(), &mut page.buffer);
-    Ok(ended.and(finished.map_err(|_| ScrapeError::InvalidLine)))
+    Ok(ended.and(finished.map_err(ScrapeError::InvalidLine)))
 }
 
 /// Returns the format of a page that can be merged.
@@ -344,8 +344,8 @@ enum ScrapeError {
     Redirects,
     #[error("no answer in time")]
     Timeout,
-    #[error("a line is not a line of metrics; it and the rest are omitted")]
-    InvalidLine,
+    #[error(transparent)]
+    InvalidLine(InvalidLine),
     #[error("the page is longer than {BYTE_LIMIT} bytes; the rest is omitted")]
     TooLong,
 }

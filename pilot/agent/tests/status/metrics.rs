@@ -129,6 +129,26 @@ fn failing_application_is_counted_and_spoils_nothing() {
             "a 1\n",
         ),
         (
+            "closes in a long line",
+            Application::start(|_, mut stream| {
+                let head = "HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\na 1\nb{c=\"";
+                stream.write_all((head.to_owned() + &"d".repeat(40_000)).as_bytes()).unwrap();
+                stream.shutdown(Shutdown::Both).unwrap();
+            }),
+            "a 1\n",
+        ),
+        (
+            "endless line",
+            Application::start(|_, mut stream| {
+                let mut written = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\na 1\nb{c=\"");
+                while written.is_ok() {
+                    std::thread::sleep(Duration::from_millis(1));
+                    written = stream.write_all(&[b'd'; 1024]);
+                }
+            }),
+            "a 1\n",
+        ),
+        (
             "hangs in the body",
             Application::start(|_, mut stream| {
                 stream.write_all(b"HTTP/1.1 200 OK\r\n\r\na 1\nb").unwrap();
