@@ -92,7 +92,7 @@ fn read_text(path: &Path) -> Result<Option<String>, ConfigError> {
     };
     String::from_utf8(bytes).map(Some).map_err(|error| {
         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        let line = 1 + memchr::memchr_iter(b'\n', before).count();
         wrong(format!("line {line} is not UTF-8 text"))
     })
 }
