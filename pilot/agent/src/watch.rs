@@ -8,26 +8,28 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-/// Calls `changed` after each change of one of these files, and runs for as long as it is polled.
+/// Calls `changed` after each change of one of these files since the call, while it is polled.
 ///
 /// Files are polled, as the kubelet replaces mounted files by links. Changes in quick succession
 /// are one change: it is reported when the files stay equal for an interval. A file that is absent
 /// may appear later.
-pub async fn watch(
+pub fn watch(
     files: Vec<PathBuf>,
     interval: Duration,
     mut changed: impl FnMut(),
-) -> Infallible {
+) -> impl Future<Output = Infallible> {
     let mut reported = versions(&files);
     let mut last = reported.clone();
-    loop {
-        sleep(interval).await;
-        let current = versions(&files);
-        if current == last && current != reported {
-            reported = current;
-            changed();
-        } else {
-            last = current;
+    async move {
+        loop {
+            sleep(interval).await;
+            let current = versions(&files);
+            if current == last && current != reported {
+                reported = current;
+                changed();
+            } else {
+                last = current;
+            }
         }
     }
 }

@@ -2,12 +2,13 @@
 
 use std::convert::Infallible;
 use std::fs;
-use std::path::PathBuf;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::bootstrap::{bootstrap, command_line, grpc};
 use crate::config::{self, Config, Files, Inputs};
@@ -23,8 +24,8 @@ pub(super) struct Bootstraps {
     health: Arc<Health>,
 }
 
-/// Settings that the agent's parts read at their start, by the name of their field.
-type Fixed = [(&'static str, String); 5];
+/// Settings that the agent's parts read at their start, by the name of their field or annotation.
+type Fixed = [(&'static str, String); 6];
 
 impl Bootstraps {
     pub(super) fn new(inputs: Inputs, config: &Config, health: Arc<Health>) -> Self {
@@ -34,42 +35,50 @@ impl Bootstraps {
     /// Publishes a new bootstrap after each change of a file. An invalid configuration leaves the
     /// bootstrap as it is, and readiness' text says so.
     pub(super) async fn follow(mut self, desired: watch::Sender<Arc<Desired>>) -> Infallible {
-        let (changes, mut changed) = watch::channel(());
-        let mut files = self.inputs.watched_files();
-        files.extend(self.bootstrap_override());
-        let watching = watch(files, INTERVAL, move || changes.send_replace(()));
-        tokio::pin!(watching);
         loop {
+            // The files are watched before they are read: no change between the two is lost.
+            let changed = Notify::new();
+            let watching = watch(self.watched_files(), INTERVAL, || changed.notify_one());
+            self.publish(&desired);
             tokio::select! {
-                never = &mut watching => match never {},
-                _ = changed.changed() => {}
-            }
-            match self.again() {
-                Ok(next) => {
-                    self.health.clear(Part::Configuration);
-                    desired.send_if_modified(|current| {
-                        let is_new = **current != next;
-                        if is_new {
-                            *current = Arc::new(next);
-                        }
-                        is_new
-                    });
-                }
-                Err(error) => {
-                    let message = format!("the changed configuration is not applied: {error:#}");
-                    tracing::warn!("{message}");
-                    self.health.set(Part::Configuration, message);
-                }
+                never = watching => match never {},
+                () = changed.notified() => {}
             }
         }
     }
 
-    fn bootstrap_override(&self) -> Option<PathBuf> {
-        config::resolve(&self.inputs).ok()?.config.envoy?.bootstrap_override
+    fn publish(&mut self, desired: &watch::Sender<Arc<Desired>>) {
+        match self.again() {
+            Ok(next) => {
+                self.health.clear(Part::Configuration);
+                desired.send_if_modified(|current| {
+                    let is_new = **current != next;
+                    if is_new {
+                        *current = Arc::new(next);
+                    }
+                    is_new
+                });
+            }
+            Err(error) => {
+                let message = format!("the changed configuration is not applied: {error:#}");
+                tracing::warn!("{message}");
+                self.health.set(Part::Configuration, message);
+            }
+        }
+    }
+
+    /// Returns the files that the bootstrap depends on. A change of one may change which these are.
+    fn watched_files(&self) -> Vec<PathBuf> {
+        let mut files = self.inputs.watched_files();
+        if let Ok(resolved) = config::resolve(&self.inputs) {
+            files.extend(resolved.config.bootstrap.certificate_files());
+            files.extend(resolved.config.envoy.and_then(|envoy| envoy.bootstrap_override));
+        }
+        files
     }
 
     fn again(&mut self) -> Result<Desired> {
-        self.inputs.files = Files::read(&self.inputs.arguments.mesh_config);
+        self.inputs.files = Files::read(&self.inputs.arguments.mesh_config)?;
         let config = config::resolve(&self.inputs)?.config;
         let differs = self.fixed.iter().zip(fixed(&config)).find(|(old, new)| **old != *new);
         if let Some(((field, old), (_, new))) = differs {
@@ -86,8 +95,10 @@ impl Bootstraps {
 fn fixed(config: &Config) -> Fixed {
     let envoy = config.envoy.as_ref();
     let status = config.status.as_ref();
+    let targets = status.and_then(|it| it.scrape_targets.clone());
     [
         ("binaryPath", envoy.map(|it| it.binary.display().to_string()).unwrap_or_default()),
+        ("prometheus.istio.io/scrape-targets", targets.unwrap_or_default()),
         ("configPath", config.paths.configuration.display().to_string()),
         ("discoveryAddress", config.discovery.address.clone()),
         ("proxyAdminPort", envoy.map(|it| it.admin_port.to_string()).unwrap_or_default()),
@@ -123,7 +134,20 @@ pub(super) fn desired(config: &Config) -> Result<Desired> {
         bootstrap: bootstrap(config, envoy, &Node::new(config)),
         arguments: command_line::arguments(config, envoy),
         override_text,
+        certificates: config
+            .bootstrap
+            .certificate_files()
+            .iter()
+            .map(|file| digest(file))
+            .collect(),
     })
+}
+
+/// Returns a digest of a file; an absent file has one too.
+fn digest(file: &Path) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    fs::read(file).ok().hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The kubelet needs up to a minute to write a changed annotation.

@@ -1,6 +1,7 @@
 //! Types of the settings in Envoy's bootstrap.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Settings in Envoy's bootstrap.
@@ -30,6 +31,16 @@ pub struct BootstrapOptions {
     pub file_flush_interval: Duration,
     /// Size at which access logs are flushed, `fileFlushMinSizeKb`.
     pub file_flush_size_kb: Option<u32>,
+}
+
+impl BootstrapOptions {
+    /// Returns the files with certificates that Envoy reads when it starts, and not again.
+    pub fn certificate_files(&self) -> Vec<PathBuf> {
+        let tracer = self.tracer.as_ref().map(|(Tracer::Zipkin(it) | Tracer::Datadog(it))| it);
+        let services = [tracer, self.access_log_service.as_ref(), self.metrics_service.as_ref()];
+        let settings = services.into_iter().flatten().filter_map(|service| service.tls.as_ref());
+        settings.flat_map(ClientTls::files).map(PathBuf::from).collect()
+    }
 }
 
 /// Statistics.
@@ -99,6 +110,16 @@ pub struct ClientTls {
     pub sni: String,
     /// True if the server's certificate is not verified.
     pub insecure: bool,
+}
+
+impl ClientTls {
+    fn files(&self) -> impl Iterator<Item = &String> {
+        let pair = match &self.identity {
+            TlsIdentity::Files { certificate, key } => [Some(certificate), Some(key)],
+            TlsIdentity::None | TlsIdentity::Workload => [None, None],
+        };
+        pair.into_iter().chain([self.ca_certificates.as_ref(), self.ca_crl.as_ref()]).flatten()
+    }
 }
 
 /// Certificate that a client presents.

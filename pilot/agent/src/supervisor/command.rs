@@ -60,6 +60,7 @@ mod tests {
             bootstrap: Value::Null,
             arguments: vec!["--concurrency".to_owned(), "2".to_owned()],
             override_text: override_text.map(str::to_owned),
+            certificates: Vec::new(),
         };
         let path = Path::new("etc/envoy-rev3.json");
         let words = arguments(&envoy, &desired, path, hot_restart, 3);

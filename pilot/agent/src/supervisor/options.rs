@@ -73,6 +73,8 @@ pub struct Desired {
     pub arguments: Vec<String>,
     /// Content of `ISTIO_BOOTSTRAP_OVERRIDE`, which Envoy merges over the bootstrap.
     pub override_text: Option<String>,
+    /// Digests of the certificates in the bootstrap. Envoy reads such a file once.
+    pub certificates: Vec<u64>,
 }
 
 impl Desired {

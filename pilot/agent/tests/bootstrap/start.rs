@@ -41,7 +41,8 @@ fn started_envoy_has_the_generated_configuration() {
         .arg("--config-path")
         .arg(&file)
         .args(command_line::arguments(&config, options))
-        .args(["--base-id", &options.base_id.to_string(), "--restart-epoch", "0"])
+        // Killed, it would leave its shared memory behind.
+        .arg("--disable-hot-restart")
         .current_dir(folder.path())
         .stderr(log)
         .stdout(Stdio::null())

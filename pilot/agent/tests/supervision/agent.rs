@@ -91,6 +91,7 @@ fn read(file: &Path) -> Result<Desired> {
         bootstrap: serde_json::from_str(&text)?,
         arguments: ARGUMENTS.map(str::to_owned).into(),
         override_text: None,
+        certificates: Vec::new(),
     })
 }
 
