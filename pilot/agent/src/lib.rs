@@ -9,6 +9,7 @@ pub mod channel;
 pub mod cli;
 pub mod commands;
 pub mod config;
+pub mod connections;
 pub mod dns;
 pub mod downward_api;
 pub mod environment;
@@ -16,6 +17,7 @@ pub mod health;
 pub mod http;
 pub mod layout;
 pub mod log;
+pub mod log_limit;
 pub mod metrics;
 pub mod node;
 #[cfg(test)]

@@ -120,7 +120,7 @@ pub async fn run(inputs: Inputs, config: Config) -> Result<Exit> {
 /// Returns the probes and handlers of the application.
 fn application_probes(options: &StatusOptions, dialer: &Dialer) -> Result<App> {
     let probes = match &options.app_probers {
-        Some(text) => ProbeTable::parse(text).context("ISTIO_KUBE_APP_PROBERS")?,
+        Some(text) => ProbeTable::parse(text)?,
         None => ProbeTable::default(),
     };
     App::new(probes, *dialer).context("preparing probes of the application")

@@ -42,7 +42,7 @@ pub enum ProbeTableError {
     #[error("ISTIO_KUBE_APP_PROBERS: not a JSON object of probes by path")]
     Json(#[source] serde_json::Error),
     /// Invalid entry.
-    #[error("ISTIO_KUBE_APP_PROBERS: {path}: {source}")]
+    #[error("ISTIO_KUBE_APP_PROBERS: {path}")]
     Entry {
         /// Path of the entry.
         path: String,
@@ -122,7 +122,7 @@ fn check_path(path: &str) -> Result<(), EntryError> {
 
 /// A prober as the injector writes it, with Kubernetes' field names.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", expecting = "an object with httpGet, tcpSocket or grpc")]
 struct RawEntry {
     http_get: Option<RawHttpGet>,
     tcp_socket: Option<RawTcpSocket>,
@@ -132,7 +132,10 @@ struct RawEntry {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(
+    rename_all = "camelCase",
+    expecting = "an object with path, port, host, scheme and httpHeaders"
+)]
 struct RawHttpGet {
     #[serde(default)]
     path: String,
@@ -147,6 +150,7 @@ struct RawHttpGet {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(expecting = "an object with name and value")]
 struct RawHeader {
     name: String,
     #[serde(default)]
@@ -154,6 +158,7 @@ struct RawHeader {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(expecting = "an object with host and port")]
 struct RawTcpSocket {
     #[serde(default)]
     host: String,
@@ -162,6 +167,7 @@ struct RawTcpSocket {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(expecting = "an object with port and service")]
 struct RawGrpc {
     #[serde(default)]
     port: serde_json::Value,
@@ -313,10 +319,10 @@ mod tests {
             ("/app-health/web/well", tcp, "livez, readyz"),
             ("/app-health/web/prestopz", tcp, "livez, readyz"),
             ("/app-lifecycle/web/livez", tcp, "prestopz, poststartz"),
-            ("/app-health//livez", tcp, "CONTAINER"),
-            ("/app-health/a/b/livez", tcp, "CONTAINER"),
-            ("app-health/web/livez", tcp, "CONTAINER"),
-            ("http://other/app-health/web/livez", tcp, "CONTAINER"),
+            ("/app-health//livez", tcp, "expected /app-health/CONTAINER/KIND"),
+            ("/app-health/a/b/livez", tcp, "expected /app-health/CONTAINER/KIND"),
+            ("app-health/web/livez", tcp, "expected /app-health/CONTAINER/KIND"),
+            ("http://other/app-health/web/livez", tcp, "expected /app-health/CONTAINER/KIND"),
             (livez, "{}", "exactly one of"),
             (livez, r#"{"tcpSocket":{"port":1},"grpc":{"port":1}}"#, "exactly one of"),
             (livez, r#"{"httpGet":{"port":1,"scheme":"FTP"}}"#, "\"FTP\""),
@@ -332,17 +338,25 @@ mod tests {
                 "header x",
             ),
         ] {
-            let error = parse(path, probe).unwrap_err().to_string();
+            let error = chain(parse(path, probe).unwrap_err());
             let expected = format!("ISTIO_KUBE_APP_PROBERS: {path}: ");
-            assert!(error.starts_with(&expected) && error.contains(reason), "{error}");
+            let reasons = error.strip_prefix(&expected).unwrap_or_else(|| panic!("{error}"));
+            assert_eq!(reasons.matches(reason).count(), 1, "{error}");
         }
     }
 
     #[test]
     fn value_of_another_form_names_the_variable() {
         for text in ["", "[]", "null", r#"{"/app-health/web/livez":[]}"#, "{\"a\":{}}x"] {
-            let error = ProbeTable::parse(text).unwrap_err().to_string();
+            let error = chain(ProbeTable::parse(text).unwrap_err());
             assert!(error.starts_with("ISTIO_KUBE_APP_PROBERS: "), "{error}");
+            assert_eq!(error.matches("ISTIO_KUBE_APP_PROBERS").count(), 1, "{error}");
+            assert!(!error.contains("Raw"), "{error}");
         }
+    }
+
+    /// Returns the error and its sources, as the program prints them.
+    fn chain(error: ProbeTableError) -> String {
+        format!("{:#}", anyhow::Error::new(error))
     }
 }

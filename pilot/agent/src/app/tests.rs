@@ -101,6 +101,9 @@ async fn body_is_limited_to_10_kib() {
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
+        // An answer before the request would be an error of the client.
+        let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+        lines.map(Result::unwrap).find(String::is_empty).unwrap();
         stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
         // The client closes the connection after the first 10 KiB.
         while stream.write_all(&[b'x'; 1024]).is_ok() {}

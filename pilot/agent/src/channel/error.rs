@@ -31,12 +31,12 @@ pub enum ChannelError {
         path: PathBuf,
     },
     /// Reading the root certificate.
-    #[error("reading root certificate {path}: {source}", path = .path.display())]
+    #[error("reading root certificate {path}: {cause}", path = .path.display())]
     ReadRoot {
         /// The file.
         path: PathBuf,
         /// The system's error.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The file of the root certificate has no certificate.
     #[error("root certificate {path}: {reason}", path = .path.display())]
@@ -63,12 +63,12 @@ pub enum ChannelError {
         path: PathBuf,
     },
     /// Reading the token.
-    #[error("reading token file {path}: {source}", path = .path.display())]
+    #[error("reading token file {path}: {cause}", path = .path.display())]
     ReadToken {
         /// The file.
         path: PathBuf,
         /// The system's error.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The token's file is empty or no text.
     #[error("token file {path} has no token", path = .path.display())]
@@ -86,12 +86,12 @@ pub enum ChannelError {
     #[error("no workload certificate yet, which PROV_CERT requires for the control plane")]
     NoIdentity,
     /// TCP, or the resolution of the name.
-    #[error("connecting to {address}: {source}")]
+    #[error("connecting to {address}: {cause}")]
     Connect {
         /// The server.
         address: String,
         /// The system's error.
-        source: io::Error,
+        cause: io::Error,
     },
     /// No connection in time.
     #[error("connecting to {address}: no answer within 10 s")]
@@ -153,36 +153,35 @@ pub enum ChannelError {
         now: String,
     },
     /// TLS otherwise.
-    #[error("TLS with {address}: {source}")]
+    #[error("TLS with {address}: {cause}")]
     Tls {
         /// The server.
         address: String,
         /// The error.
-        source: io::Error,
+        cause: io::Error,
     },
     /// Settings of TLS.
-    #[error("setting up TLS: {source}")]
+    #[error("setting up TLS: {cause}")]
     TlsSettings {
         /// The error.
-        #[from]
-        source: rustls::Error,
+        cause: rustls::Error,
     },
     /// HTTP/2.
-    #[error("HTTP/2 with {address}: {source}")]
+    #[error("HTTP/2 with {address}: {cause}")]
     Http2 {
         /// The server.
         address: String,
         /// The error.
-        source: tonic::transport::Error,
+        cause: tonic::transport::Error,
     },
 }
 
 impl ChannelError {
     /// Interprets a failed handshake.
-    pub(super) fn of_handshake(address: &str, root: &RootSource, source: io::Error) -> Self {
-        let inner = source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    pub(super) fn of_handshake(address: &str, root: &RootSource, cause: io::Error) -> Self {
+        let inner = cause.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
         let Some(rustls::Error::InvalidCertificate(reason)) = inner else {
-            return Self::Tls { address: address.to_owned(), source };
+            return Self::Tls { address: address.to_owned(), cause };
         };
         let address = address.to_owned();
         match reason {
@@ -204,7 +203,7 @@ impl ChannelError {
             CertificateError::ExpiredContext { time, not_after } => {
                 Self::Expired { address, not_after: rfc3339(*not_after), now: rfc3339(*time) }
             }
-            _ => Self::Tls { address, source },
+            _ => Self::Tls { address, cause },
         }
     }
 }

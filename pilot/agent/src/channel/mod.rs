@@ -106,7 +106,7 @@ impl ControlPlane {
         let connected = timeout(CONNECT_TIMEOUT, connecting).await;
         let connected =
             connected.map_err(|_| ChannelError::Timeout { address: address.to_owned() })?;
-        connected.map_err(|source| ChannelError::Http2 { address: address.to_owned(), source })
+        connected.map_err(|cause| ChannelError::Http2 { address: address.to_owned(), cause })
     }
 
     /// Adds token, cluster id and additional headers to a request. Reads the token's file.
@@ -131,10 +131,10 @@ impl ControlPlane {
             return Ok(None);
         };
         let token =
-            std::fs::read_to_string(path).map(Zeroizing::new).map_err(|source| {
-                match source.kind() {
+            std::fs::read_to_string(path).map(Zeroizing::new).map_err(|cause| {
+                match cause.kind() {
                     io::ErrorKind::NotFound => ChannelError::TokenMissing { path: path.clone() },
-                    _ => ChannelError::ReadToken { path: path.clone(), source },
+                    _ => ChannelError::ReadToken { path: path.clone(), cause },
                 }
             })?;
         let invalid = || ChannelError::TokenInvalid { path: path.clone() };
@@ -150,7 +150,7 @@ impl ControlPlane {
     async fn open(&self) -> Result<Box<dyn Stream>, ChannelError> {
         let ChannelOptions { address, root, server_name, plaintext, .. } = &*self.options;
         let (host, port) = host_and_port(address)?;
-        let connect = |source| ChannelError::Connect { address: address.clone(), source };
+        let connect = |cause| ChannelError::Connect { address: address.clone(), cause };
         let tcp = TcpStream::connect((&*host, port)).await.map_err(connect)?;
         set_options(&tcp).map_err(connect)?;
         if *plaintext {

@@ -24,7 +24,8 @@ pub(super) async fn connect(
     identity: Option<Arc<CertifiedKey>>,
 ) -> Result<TlsStream<TcpStream>, ChannelError> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()?
+        .with_safe_default_protocol_versions()
+        .map_err(|cause| ChannelError::TlsSettings { cause })?
         .with_root_certificates(roots(root)?);
     let mut config = match identity {
         Some(identity) => {
@@ -44,9 +45,9 @@ fn roots(source: &RootSource) -> Result<RootCertStore, ChannelError> {
     let mut store = RootCertStore::empty();
     match source {
         RootSource::File(path) => {
-            let pem = std::fs::read(path).map_err(|source| match source.kind() {
+            let pem = std::fs::read(path).map_err(|cause| match cause.kind() {
                 io::ErrorKind::NotFound => ChannelError::RootMissing { path: path.clone() },
-                _ => ChannelError::ReadRoot { path: path.clone(), source },
+                _ => ChannelError::ReadRoot { path: path.clone(), cause },
             })?;
             let invalid = |reason| ChannelError::RootInvalid { path: path.clone(), reason };
             for certificate in CertificateDer::pem_slice_iter(&pem) {

@@ -177,6 +177,47 @@ fn invalid_input_names_its_source() {
             "ISTIO_META_DNS_CAPTURE has the invalid value \"on\"",
         ),
         (
+            Case { environment: &[("CA_ADDR", "https://ca:15012")], ..case },
+            "CA_ADDR has the invalid value \"https://ca:15012\": expected HOST:PORT",
+        ),
+        (Case { environment: &[("CA_ADDR", "ca:0")], ..case }, "CA_ADDR has the invalid value"),
+        (
+            Case { environment: &[("PROXY_CONFIG", "discoveryAddress: https://i:15012")], ..case },
+            "PROXY_CONFIG: discoveryAddress: ",
+        ),
+        (
+            Case { environment: &[("XDS_HEADER_x a", "1")], ..case },
+            "XDS_HEADER_x a: the part after the prefix",
+        ),
+        (
+            Case { environment: &[("CA_HEADER_x-a", "secret\n")], ..case },
+            "CA_HEADER_x-a: the value has characters",
+        ),
+        (
+            Case { environment: &[("CLUSTER_ID", "a\nb")], ..case },
+            "CLUSTER_ID has the invalid value \"a\\nb\"",
+        ),
+        (
+            Case { environment: &[("ISTIO_META_CLUSTER_ID", "a\u{7}")], ..case },
+            "ISTIO_META_CLUSTER_ID has the invalid value",
+        ),
+        (
+            Case { environment: &[("TRUST_DOMAIN", "a/b")], ..case },
+            "TRUST_DOMAIN has the invalid value \"a/b\"",
+        ),
+        (
+            Case { environment: &[("ISTIOD_SAN", "a b")], ..case },
+            "ISTIOD_SAN has the invalid value \"a b\"",
+        ),
+        (
+            Case { environment: &[("DNS_PROXY_ADDR", "localhost:0")], ..case },
+            "DNS_PROXY_ADDR has the invalid value",
+        ),
+        (
+            Case { environment: &[("DNS_FORWARD_TIMEOUT", "0s")], ..case },
+            "DNS_FORWARD_TIMEOUT has the invalid value",
+        ),
+        (
             Case { environment: &[("CA_PROVIDER", "GoogleCA")], ..case },
             "CA_PROVIDER=GoogleCA is not supported: ",
         ),
@@ -201,8 +242,16 @@ fn invalid_input_names_its_source() {
             "mesh file ./etc/istio/config/mesh: drainDuration: ",
         ),
         (
-            Case { flags: "--discoveryAddress nowhere", ..case },
-            "flags of the command line: discoveryAddress: ",
+            Case { flags: "--statsdUdpAddress nowhere", ..case },
+            "flags of the command line: statsdUdpAddress: ",
+        ),
+        (
+            Case { environment: &[("PROXY_CONFIG", "concurrency: 65536")], ..case },
+            "ProxyConfig field concurrency: 65536 is not a number from 0 to 65535",
+        ),
+        (
+            Case { environment: &[("ISTIO_CPU_LIMIT", "65536")], ..case },
+            "ISTIO_CPU_LIMIT has the invalid value",
         ),
         (Case { flags: "--parentShutdownDuration 1s", ..case }, "--parentShutdownDuration: "),
         (
@@ -217,6 +266,72 @@ fn invalid_input_names_its_source() {
         let error = case.error();
         assert!(error.starts_with(start), "{error}\n{start}");
     }
+}
+
+#[test]
+fn listeners_have_different_ports() {
+    let capture = ("ISTIO_META_DNS_CAPTURE", "true");
+    let case = Case::default();
+    for (case, start) in [
+        (
+            Case { environment: &[("PROXY_CONFIG", "statusPort: 15000")], ..case },
+            "proxyAdminPort and statusPort both have port 15000; hint: ",
+        ),
+        (
+            Case { flags: "--proxyAdminPort 15021", ..case },
+            "--proxyAdminPort and ENVOY_STATUS_PORT both have port 15021",
+        ),
+        (
+            Case { environment: &[("ENVOY_PROMETHEUS_PORT", "15021")], ..case },
+            "ENVOY_STATUS_PORT and ENVOY_PROMETHEUS_PORT both",
+        ),
+        (
+            Case { annotations: "status.sidecar.istio.io/port=\"15001\"", ..case },
+            "the listener of captured outbound connections and annotation status.sidecar.istio.io/port both",
+        ),
+        (
+            Case { environment: &[("DNS_PROXY_ADDR", "localhost:15020"), capture], ..case },
+            "statusPort and DNS_PROXY_ADDR both have port 15020",
+        ),
+        (
+            Case { environment: &[("ENVOY_STATUS_PORT", "15004")], ..case },
+            "the debug interface of the control plane and ENVOY_STATUS_PORT both",
+        ),
+    ] {
+        let error = case.error();
+        assert!(error.starts_with(start), "{error}\n{start}");
+    }
+    // A gateway captures nothing, and nothing listens for Envoy without Envoy.
+    let environment = [("PROXY_CONFIG", "statusPort: 15006")];
+    resolved(&Case { role: "router", environment: &environment, ..case });
+    let environment = [("PROXY_CONFIG", "statusPort: 15021"), ("DISABLE_ENVOY", "true")];
+    resolved(&Case { environment: &environment, ..case });
+}
+
+#[test]
+fn invalid_flags_are_usage_errors() {
+    for (flags, usage) in [
+        ("--ip 10.0.0.9 --parentShutdownDuration 1s", true),
+        ("--statsdUdpAddress foo", true),
+        ("--ip ten", true),
+        ("--ip 10.0.0.9 --proxyAdminPort 15021", false),
+    ] {
+        let case = Case { flags, environment: &[("INSTANCE_IP", "")], ..Case::default() };
+        assert_eq!(resolve(&case.inputs()).unwrap_err().is_usage(), usage, "{flags}");
+    }
+}
+
+#[test]
+fn huge_and_foreign_values_are_not_repeated() {
+    let huge = "x".repeat(100_000);
+    let list = format!("statusPort: {huge}");
+    for text in [&huge, &list] {
+        let error = Case { environment: &[("PROXY_CONFIG", text)], ..Case::default() }.error();
+        assert!(error.len() < 1000, "{error}");
+    }
+    let key = "-----BEGIN PRIVATE KEY-----\nMIGHAgEA\n-----END PRIVATE KEY-----\n";
+    let error = Case { mesh: Some(key), ..Case::default() }.error();
+    assert!(error.ends_with("expected a mapping with MeshConfig's fields"), "{error}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::answer::{Decision, Knowledge, decide};
 use super::forward::Forwarder;
@@ -25,6 +25,8 @@ use super::metrics::Metrics;
 use super::search::NameRules;
 use super::table::{ServiceDomain, Table};
 use crate::config::options::{DnsOptions, Pod};
+use crate::connections::{ConnectionLimits, ConnectionSlot, Connections};
+use crate::log_limit::LogLimit;
 use crate::resolv_conf::{NameServer, PORT, ResolvConf};
 
 /// DNS server of the pod.
@@ -45,20 +47,20 @@ pub struct Names {
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// `resolv.conf` is not readable.
-    #[error("cannot read the name servers in {}: {source}", path.display())]
+    #[error("cannot read the name servers in {}: {cause}", path.display())]
     ResolvConf {
         /// The file.
         path: PathBuf,
         /// The kernel's error.
-        source: io::Error,
+        cause: io::Error,
     },
     /// An address cannot be served.
-    #[error("cannot serve DNS on {address} (DNS_PROXY_ADDR): {source}")]
+    #[error("cannot serve DNS on {address} (DNS_PROXY_ADDR): {cause}")]
     Listen {
         /// The address.
         address: SocketAddr,
         /// The kernel's error.
-        source: io::Error,
+        cause: io::Error,
     },
 }
 
@@ -71,7 +73,7 @@ struct Shared {
     metrics: Metrics,
     rotation: AtomicUsize,
     forwarded: Semaphore,
-    connections: Arc<Semaphore>,
+    connections: Arc<Connections>,
 }
 
 impl Server {
@@ -79,11 +81,11 @@ impl Server {
     pub fn bind(options: &DnsOptions, pod: &Pod, metrics: Metrics) -> Result<Self, BindError> {
         let path = &options.resolv_conf;
         let text = fs::read_to_string(path)
-            .map_err(|source| BindError::ResolvConf { path: path.clone(), source })?;
+            .map_err(|cause| BindError::ResolvConf { path: path.clone(), cause })?;
         let resolv_conf = ResolvConf::parse(&text);
         let (mut udp, mut tcp) = (Vec::new(), Vec::new());
         for &address in &options.listen {
-            let listen = |source| BindError::Listen { address, source };
+            let listen = |cause| BindError::Listen { address, cause };
             udp.push(bind_udp(address).map_err(listen)?);
             tcp.push(bind_tcp(address).map_err(listen)?);
         }
@@ -106,7 +108,7 @@ impl Server {
             metrics,
             rotation: AtomicUsize::default(),
             forwarded: Semaphore::new(FORWARDED),
-            connections: Arc::new(Semaphore::new(CONNECTIONS)),
+            connections: Connections::new(CONNECTIONS),
         };
         Ok(Self { udp, tcp, shared: Arc::new(shared) })
     }
@@ -180,12 +182,15 @@ async fn serve_udp(shared: Arc<Shared>, socket: Arc<UdpSocket>) {
     let mut buffer = vec![0; usize::from(LARGEST_QUERY)];
     // Dropped with the server.
     let mut tasks = JoinSet::new();
+    let mut failures = LogLimit::default();
     loop {
         while tasks.try_join_next().is_some() {}
         let (length, client) = match socket.recv_from(&mut buffer).await {
             Ok(received) => received,
             Err(error) => {
-                tracing::warn!("receiving a DNS query failed: {error}");
+                if let Some(count) = failures.count(Instant::now()) {
+                    tracing::warn!("receiving a DNS query failed {count} times: {error}");
+                }
                 sleep(AFTER_ERROR).await;
                 continue;
             }
@@ -216,20 +221,25 @@ async fn send(socket: &UdpSocket, client: SocketAddr, answer: &[u8]) {
 
 async fn serve_tcp(shared: Arc<Shared>, listener: TcpListener) {
     let mut tasks = JoinSet::new();
+    let mut failures = LogLimit::default();
     loop {
         while tasks.try_join_next().is_some() {}
-        // The semaphore is never closed.
-        let Ok(permit) = Arc::clone(&shared.connections).acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, client)) => {
+                let client = client.ip().to_canonical();
+                let (slot, evicted) = shared.connections.wait_to_open(client).await;
                 let shared = Arc::clone(&shared);
                 tasks.spawn(async move {
-                    serve_connection(&shared, stream).await;
-                    drop(permit);
+                    tokio::select! {
+                        () = serve_connection(&shared, stream, &slot) => {}
+                        _ = evicted => {}
+                    }
                 });
             }
             Err(error) => {
-                tracing::warn!("accepting a DNS connection failed: {error}");
+                if let Some(count) = failures.count(Instant::now()) {
+                    tracing::warn!("accepting a DNS connection failed {count} times: {error}");
+                }
                 sleep(AFTER_ERROR).await;
             }
         }
@@ -238,7 +248,7 @@ async fn serve_tcp(shared: Arc<Shared>, listener: TcpListener) {
 
 /// Answers the queries of a connection. Several may wait for their answers, which are sent as they
 /// come. The connection ends when the client is idle, or does not read its answers.
-async fn serve_connection(shared: &Shared, stream: TcpStream) {
+async fn serve_connection(shared: &Shared, stream: TcpStream, slot: &ConnectionSlot) {
     let (reader, mut writer) = stream.into_split();
     let queries = stream::unfold(reader, |mut reader| async {
         match timeout(IDLE, frame::read(&mut reader)).await {
@@ -248,16 +258,18 @@ async fn serve_connection(shared: &Shared, stream: TcpStream) {
     });
     let answers = queries
         .map(|message| async move {
-            match shared.decide(&message, Transport::Tcp) {
-                Decision::Answer(answer) => Some(answer),
-                Decision::Forward(query) => Some(shared.forward(&query, Transport::Tcp).await),
-                Decision::Ignore => None,
-            }
+            let in_progress = slot.start_request();
+            let answer = match shared.decide(&message, Transport::Tcp) {
+                Decision::Answer(answer) => answer,
+                Decision::Forward(query) => shared.forward(&query, Transport::Tcp).await,
+                Decision::Ignore => return None,
+            };
+            Some((answer, in_progress))
         })
         .buffer_unordered(PIPELINED);
     let mut answers = std::pin::pin!(answers);
     while let Some(answer) = answers.next().await {
-        let Some(answer) = answer else { continue };
+        let Some((answer, _in_progress)) = answer else { continue };
         if !matches!(timeout(IDLE, frame::write(&mut writer, &answer)).await, Ok(Ok(()))) {
             return;
         }
@@ -308,8 +320,8 @@ fn socket_address(server: &NameServer) -> Option<SocketAddr> {
 
 /// Forwarded queries at a time, of all clients. More get SERVFAIL.
 const FORWARDED: usize = 512;
-/// TCP connections at a time. More wait in the kernel.
-const CONNECTIONS: usize = 64;
+/// TCP connections at a time. All clients are in the pod. More wait while none is idle.
+const CONNECTIONS: ConnectionLimits = ConnectionLimits { total: 64, client: 64 };
 /// Queries of a connection at a time. More wait in the kernel.
 const PIPELINED: usize = 16;
 const BACKLOG: i32 = 128;

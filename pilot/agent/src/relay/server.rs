@@ -32,7 +32,7 @@ impl Relay {
     /// Binds the socket, in place of one that a killed agent left.
     pub fn listen(&self) -> Result<Listener, RelayError> {
         let path = &self.state.options.socket;
-        let bind = |source| RelayError::Bind { path: path.clone(), source };
+        let bind = |cause| RelayError::Bind { path: path.clone(), cause };
         if UnixStream::connect(path).is_ok() {
             return Err(RelayError::InUse { path: path.clone() });
         }
@@ -109,12 +109,12 @@ pub enum RelayError {
         path: PathBuf,
     },
     /// Binding the socket.
-    #[error("binding the xDS relay's socket {path}: {source}", path = .path.display())]
+    #[error("binding the xDS relay's socket {path}: {cause}", path = .path.display())]
     Bind {
         /// The socket.
         path: PathBuf,
         /// The system's error.
-        source: io::Error,
+        cause: io::Error,
     },
 }
 

@@ -83,7 +83,7 @@ impl WorkloadCertificate {
         verifier
             .verify_client_cert(self.leaf()?, self.chain.get(1..).unwrap_or_default(), at)
             .map(drop)
-            .map_err(|source| CertificateError::Chain { source })
+            .map_err(|cause| CertificateError::Chain { cause })
     }
 
     /// The chain, leaf first.
@@ -179,10 +179,10 @@ pub enum CertificateError {
     #[error("it came without a root certificate")]
     NoRoots,
     /// The chain does not lead to a trusted root.
-    #[error("its chain does not verify: {source}")]
+    #[error("its chain does not verify: {cause}")]
     Chain {
         /// Error of the verifier.
-        source: rustls::Error,
+        cause: rustls::Error,
     },
 }
 

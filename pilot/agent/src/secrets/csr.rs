@@ -55,8 +55,8 @@ impl SigningRequest {
         let curve = Curve::from_algorithm(algorithm);
         let key = KeyPair::generate_for(curve.signature)
             .map(Zeroizing::new)
-            .map_err(|source| SigningRequestError::Key { source })?;
-        let request_error = |source| SigningRequestError::Request { source };
+            .map_err(|cause| SigningRequestError::Key { cause })?;
+        let request_error = |cause| SigningRequestError::Request { cause };
         let mut parameters = CertificateParams::default();
         parameters.distinguished_name = DistinguishedName::new();
         let uri = identity.as_str().try_into().map_err(request_error)?;
@@ -83,16 +83,16 @@ impl fmt::Debug for SigningRequest {
 #[derive(Debug, thiserror::Error)]
 pub enum SigningRequestError {
     /// The key could not be generated.
-    #[error("cannot generate a private key: {source}")]
+    #[error("cannot generate a private key: {cause}")]
     Key {
         /// Error of the certificate library.
-        source: rcgen::Error,
+        cause: rcgen::Error,
     },
     /// The request could not be built or signed.
-    #[error("cannot make a certificate signing request: {source}")]
+    #[error("cannot make a certificate signing request: {cause}")]
     Request {
         /// Error of the certificate library.
-        source: rcgen::Error,
+        cause: rcgen::Error,
     },
     /// The generated key is not in the expected form.
     #[error("cannot write the private key in SEC 1 form: set PKCS8_KEY=true")]

@@ -25,10 +25,10 @@ impl KeyPairFiles {
     /// Reads both files, from one generation of the mount if they lie in one.
     pub fn read(certificate: &Path, key: &Path) -> Result<Self, FileError> {
         let (chain, key_text) = read_together(certificate, key)?;
-        let certificate_error = |source| FileError::Certificate {
+        let certificate_error = |cause| FileError::Certificate {
             certificate: certificate.to_owned(),
             key: key.to_owned(),
-            source,
+            cause,
         };
         // The instant of receipt has no effect on the check.
         WorkloadCertificate::from_pem(chain.as_bytes(), key_text.clone(), SystemTime::UNIX_EPOCH)
@@ -41,7 +41,7 @@ impl KeyPairFiles {
 pub fn read_roots(path: &Path) -> Result<String, FileError> {
     let text = read(path)?;
     parse_roots(text.as_bytes())
-        .map_err(|source| FileError::Roots { path: path.to_owned(), source })?;
+        .map_err(|cause| FileError::Roots { path: path.to_owned(), cause })?;
     Ok(text.to_string())
 }
 
@@ -51,7 +51,7 @@ pub fn read_revocations(path: &Path) -> Result<Option<String>, FileError> {
         Ok(text) if text.trim().is_empty() => Ok(None),
         Ok(text) if text.contains("-----BEGIN X509 CRL-----") => Ok(Some(text.to_string())),
         Ok(_) => Err(FileError::Revocations { path: path.to_owned() }),
-        Err(FileError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(FileError::Read { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -93,16 +93,16 @@ pub async fn follow<T: PartialEq>(
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {cause}", path.display())]
     Read {
         /// Path of the file.
         path: PathBuf,
         /// Error of the system.
-        source: io::Error,
+        cause: io::Error,
     },
     /// Certificate and key cannot be used.
     #[error(
-        "the certificate in {} with the key in {} cannot be used: {source}",
+        "the certificate in {} with the key in {} cannot be used: {cause}",
         certificate.display(), key.display()
     )]
     Certificate {
@@ -111,15 +111,15 @@ pub enum FileError {
         /// Path of the key.
         key: PathBuf,
         /// Reason.
-        source: CertificateError,
+        cause: CertificateError,
     },
     /// The roots cannot be used.
-    #[error("the root certificates in {} cannot be used: {source}", path.display())]
+    #[error("the root certificates in {} cannot be used: {cause}", path.display())]
     Roots {
         /// Path of the file.
         path: PathBuf,
         /// Reason.
-        source: RootError,
+        cause: RootError,
     },
     /// The file has no certificate revocation list.
     #[error("{} has no certificate revocation list in PEM", path.display())]
@@ -161,7 +161,7 @@ fn links_into_data(path: &Path) -> bool {
 
 /// Reads a regular file of limited size. The control plane names paths, so a pipe must not block.
 fn read(path: &Path) -> Result<Zeroizing<String>, FileError> {
-    let error = |source| FileError::Read { path: path.to_owned(), source };
+    let error = |cause| FileError::Read { path: path.to_owned(), cause };
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(error)?;
     let metadata = file.metadata().map_err(error)?;

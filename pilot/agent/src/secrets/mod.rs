@@ -282,7 +282,7 @@ impl FollowedFiles {
 /// Returns `None` for a missing file.
 fn optional<T>(content: Result<T, FileError>) -> Result<Option<T>, FileError> {
     match content {
-        Err(FileError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(FileError::Read { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
         content => content.map(Some),
     }
 }

@@ -26,7 +26,7 @@ impl Copies {
     /// belong together.
     pub fn write(&self, folder: &Path) -> Result<(), OutputError> {
         fs::create_dir_all(folder)
-            .map_err(|source| OutputError { path: folder.to_owned(), source })?;
+            .map_err(|cause| OutputError { path: folder.to_owned(), cause })?;
         let at = |name| folder.join(name);
         let files = [
             (at("root-cert.pem"), PUBLIC, self.roots.as_str()),
@@ -36,12 +36,12 @@ impl Copies {
         let mut former: Vec<(&Path, u32, Zeroizing<Vec<u8>>)> = Vec::new();
         for (path, mode, text) in &files {
             let content = fs::read(path).map(Zeroizing::new);
-            if let Err(source) = replace(path, *mode, text.as_bytes()) {
+            if let Err(cause) = replace(path, *mode, text.as_bytes()) {
                 for (path, mode, content) in former.into_iter().rev() {
                     // The first error is reported; the next attempt writes all files.
                     let _ = replace(path, mode, &content);
                 }
-                return Err(OutputError { path: path.clone(), source });
+                return Err(OutputError { path: path.clone(), cause });
             }
             if let Ok(content) = content {
                 former.push((path, *mode, content));
@@ -53,10 +53,10 @@ impl Copies {
 
 /// Error of a copy.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write {} (OUTPUT_CERTS): {source}", path.display())]
+#[error("cannot write {} (OUTPUT_CERTS): {cause}", path.display())]
 pub struct OutputError {
     path: PathBuf,
-    source: io::Error,
+    cause: io::Error,
 }
 
 fn replace(path: &Path, mode: u32, content: &[u8]) -> io::Result<()> {

@@ -48,12 +48,12 @@ pub fn is_served(path: &Path) -> bool {
 
 /// Listens on a socket, for programs of the same user. Replaces the socket of an ended program.
 pub(super) fn listen(path: &Path) -> Result<UnixListener, SocketError> {
-    let error = |source| SocketError { path: path.to_owned(), source };
+    let error = |cause| SocketError { path: path.to_owned(), cause };
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(error)?;
     }
     match fs::remove_file(path) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(error(source)),
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(error(cause)),
         _ => {}
     }
     let listener = UnixListener::bind(path).map_err(error)?;
@@ -63,10 +63,10 @@ pub(super) fn listen(path: &Path) -> Result<UnixListener, SocketError> {
 
 /// Error of the SDS socket.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on the SDS socket {}: {source}", path.display())]
+#[error("cannot listen on the SDS socket {}: {cause}", path.display())]
 pub struct SocketError {
     path: PathBuf,
-    source: io::Error,
+    cause: io::Error,
 }
 
 /// Name of the agent's own socket.

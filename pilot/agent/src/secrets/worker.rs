@@ -187,13 +187,13 @@ impl Worker {
         let [chain @ .., roots] = texts else {
             return Err(RenewalError::Answer { reason: "it is empty".to_owned() });
         };
-        let roots =
-            parse_roots(roots.as_bytes()).map_err(|source| RenewalError::Roots { source })?;
+        let roots = parse_roots(roots.as_bytes()).map_err(|cause| RenewalError::Roots { cause })?;
         // Entries may lack their line end.
-        let certificate = WorkloadCertificate::from_pem(chain.join("\n").as_bytes(), key, now)?;
+        let certificate = WorkloadCertificate::from_pem(chain.join("\n").as_bytes(), key, now)
+            .map_err(RenewalError::Certificate)?;
         let trusted: Vec<_> =
             roots.iter().chain(&self.publisher.trust().mounted).cloned().collect();
-        certificate.verify(&self.identity, &trusted, now)?;
+        certificate.verify(&self.identity, &trusted, now).map_err(RenewalError::Certificate)?;
         Ok((certificate, roots))
     }
 
@@ -204,12 +204,13 @@ impl Worker {
         match (read, current.and_then(WorkloadCertificate::certified_key)) {
             (Ok(pair), _) => {
                 let now = SystemTime::now();
-                WorkloadCertificate::from_pem(pair.chain.as_bytes(), pair.key, now)?
+                WorkloadCertificate::from_pem(pair.chain.as_bytes(), pair.key, now)
+                    .map_err(RenewalError::Certificate)?
                     .certified_key()
                     .ok_or(RenewalError::ProvisionedKey { folder: folder.to_owned() })
             }
             (Err(_), Some(current)) => Ok(current),
-            (Err(source), None) => Err(RenewalError::Provisioned { source }),
+            (Err(cause), None) => Err(RenewalError::Provisioned { cause }),
         }
     }
 
@@ -344,13 +345,13 @@ enum RenewalError {
     Answer { reason: String },
     /// The certificate in the answer cannot be used.
     #[error("the certificate in the answer of the certificate service cannot be used: {0}")]
-    Certificate(#[from] CertificateError),
+    Certificate(CertificateError),
     /// The roots in the answer cannot be used.
-    #[error("the roots in the answer of the certificate service cannot be used: {source}")]
-    Roots { source: RootError },
+    #[error("the roots in the answer of the certificate service cannot be used: {cause}")]
+    Roots { cause: RootError },
     /// The certificate for the service cannot be read.
-    #[error("no certificate for the certificate service (PROV_CERT): {source}")]
-    Provisioned { source: FileError },
+    #[error("no certificate for the certificate service (PROV_CERT): {cause}")]
+    Provisioned { cause: FileError },
     /// The key for the service has an unknown algorithm.
     #[error("the key in {} (PROV_CERT) is neither RSA nor ECDSA", folder.display())]
     ProvisionedKey { folder: PathBuf },

@@ -1,8 +1,9 @@
 //! Line scanner that joins several pages of metrics into one.
 
 use memchr::memchr;
+use thiserror::Error;
 
-use super::sample::{is_metrics_line, may_be_long};
+use super::sample::is_metrics_line;
 
 /// Source of a part of the page.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -24,23 +25,31 @@ pub enum MetricsFormat {
     OpenMetrics,
 }
 
-/// Scanner of one part. It passes whole lines on, so that a part that breaks off leaves a valid page;
-/// a line above [`LINE_LIMIT`] is passed on in pieces.
+/// Scanner of one part. It passes whole lines on, so that a part that breaks off leaves a valid page.
+/// A line above [`LINE_LIMIT`] is dropped: its start must not be sent before its end is known.
 #[derive(Debug)]
 pub struct PartScanner {
     source: MergeSource,
     format: MetricsFormat,
     /// Start of a line whose end has not arrived.
     line: Vec<u8>,
-    /// True if the start of the current line has been passed on already.
+    /// True if the start of the current line has been dropped.
     in_long_line: bool,
+    has_dropped: bool,
 }
 
-/// The part has a line that is not a line of metrics.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct InvalidLine;
+/// Rejected line of a part.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Error)]
+pub enum InvalidLine {
+    /// A line that is not a line of metrics.
+    #[error("a line is not a line of metrics; it and the rest are omitted")]
+    Syntax,
+    /// A line above [`LINE_LIMIT`].
+    #[error("lines longer than {LINE_LIMIT} bytes are omitted")]
+    TooLong,
+}
 
-/// Longest line that is held back until its end arrives.
+/// Longest line in bytes.
 pub const LINE_LIMIT: usize = 16 * 1024;
 
 /// Last line of a page in `OpenMetrics`.
@@ -49,7 +58,7 @@ pub const END: &[u8] = b"# EOF\n";
 impl PartScanner {
     /// Returns a scanner for a part of a page.
     pub fn new(source: MergeSource, format: MetricsFormat) -> Self {
-        Self { source, format, line: Vec::new(), in_long_line: false }
+        Self { source, format, line: Vec::new(), in_long_line: false, has_dropped: false }
     }
 
     /// Scans the next bytes of the part, and appends complete lines to `page`. After an error, the
@@ -59,7 +68,6 @@ impl PartScanner {
             let (line, rest) = input.split_at(end + 1);
             input = rest;
             if self.in_long_line {
-                page.extend_from_slice(line);
                 self.in_long_line = false;
             } else if self.line.is_empty() {
                 self.write(line, page)?;
@@ -73,18 +81,13 @@ impl PartScanner {
             }
         }
         if self.in_long_line {
-            page.extend_from_slice(input);
             return Ok(());
         }
         self.line.extend_from_slice(input);
         if self.line.len() > LINE_LIMIT {
-            let start = std::mem::take(&mut self.line);
-            if self.source == MergeSource::Application && !may_be_long(&start) {
-                return Err(InvalidLine);
-            }
+            self.line.clear();
             self.in_long_line = true;
-            let start = self.rename(&start, page);
-            page.extend_from_slice(start);
+            self.has_dropped = true;
         }
         Ok(())
     }
@@ -92,26 +95,26 @@ impl PartScanner {
     /// Ends the part. A last line without a newline belongs to a part that is `complete`, and is
     /// dropped from one that broke off.
     pub fn finish(mut self, complete: bool, page: &mut Vec<u8>) -> Result<(), InvalidLine> {
-        if self.in_long_line {
-            page.push(b'\n');
-            return Ok(());
+        if complete && !self.line.is_empty() {
+            self.line.push(b'\n');
+            let line = std::mem::take(&mut self.line);
+            self.write(&line, page)?;
         }
-        if self.line.is_empty() || !complete {
-            return Ok(());
-        }
-        self.line.push(b'\n');
-        let line = std::mem::take(&mut self.line);
-        self.write(&line, page)
+        if self.has_dropped { Err(InvalidLine::TooLong) } else { Ok(()) }
     }
 
-    fn write(&self, line: &[u8], page: &mut Vec<u8>) -> Result<(), InvalidLine> {
+    fn write(&mut self, line: &[u8], page: &mut Vec<u8>) -> Result<(), InvalidLine> {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
+        if line.len() > LINE_LIMIT {
+            self.has_dropped = true;
+            return Ok(());
+        }
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.trim_ascii_end() == b"# EOF" || self.is_unknown_to_openmetrics(line) {
             return Ok(());
         }
         if self.source == MergeSource::Application && !is_metrics_line(line, self.format) {
-            return Err(InvalidLine);
+            return Err(InvalidLine::Syntax);
         }
         let line = self.rename(line, page);
         page.extend_from_slice(line);
@@ -227,28 +230,59 @@ mod tests {
 
     #[test]
     fn invalid_line_of_the_application_ends_its_part() {
-        let html = "<p>".repeat(LINE_LIMIT);
-        for page in [&*html, "<html>\n", "a 1\n<html>\nb 2\n", "a 1\n{\"a\": 1}"] {
+        for page in ["<html>\n", "a 1\n<html>\nb 2\n", "a 1\n{\"a\": 1}"] {
             let (result, page) = scan(MergeSource::Application, MetricsFormat::Text, page, 5);
-            assert_eq!(result, Err(InvalidLine));
+            assert_eq!(result, Err(InvalidLine::Syntax));
             assert!(["", "a 1\n"].contains(&&*page), "{page}");
         }
     }
 
     #[test]
-    fn long_line_is_passed_on_in_pieces() {
-        let long = format!("# HELP envoy_istio_x {}\n", "x".repeat(10 * LINE_LIMIT));
-        let mut page = Vec::new();
-        let mut scanner = PartScanner::new(MergeSource::Envoy, MetricsFormat::Text);
-        let mut longest = 0;
-        let mut passed = Vec::new();
-        for piece in [&*long, "a 1\n"].iter().flat_map(|text| text.as_bytes().chunks(999)) {
-            scanner.push(piece, &mut page).unwrap();
-            longest = longest.max(scanner.line.len()).max(page.len());
-            passed.append(&mut page);
+    fn long_line_is_dropped_whole() {
+        let long = format!("a 1\nx{{y=\"{}\"}} 1\nb 2\n", "z".repeat(10 * LINE_LIMIT));
+        let html = format!("a 1\n{}\nb 2\n", "<p>".repeat(LINE_LIMIT));
+        let envoy = long.replace("x{", "envoy_istio_x{");
+        for (source, part) in [
+            (MergeSource::Application, &long),
+            (MergeSource::Application, &html),
+            (MergeSource::Envoy, &envoy),
+        ] {
+            for size in [999, LINE_LIMIT, part.len()] {
+                let (result, page) = scan(source, MetricsFormat::Text, part, size);
+                assert_eq!((result, &*page), (Err(InvalidLine::TooLong), "a 1\nb 2\n"), "{size}");
+            }
         }
-        assert_eq!(String::from_utf8(passed).unwrap(), long.replace("envoy_", "") + "a 1\n");
-        assert!(longest <= LINE_LIMIT + 1000, "{longest}");
+    }
+
+    #[test]
+    fn line_at_the_limit_is_passed_on() {
+        let start = "# HELP a ";
+        for (length, expected) in
+            [(LINE_LIMIT, Ok(())), (LINE_LIMIT + 1, Err(InvalidLine::TooLong))]
+        {
+            let line = format!("{start}{}\n", "x".repeat(length - start.len()));
+            for size in [7, 4096, line.len()] {
+                let (result, page) =
+                    scan(MergeSource::Application, MetricsFormat::Text, &line, size);
+                assert_eq!(result, expected, "{length} {size}");
+                assert_eq!(page, if expected.is_ok() { &*line } else { "" }, "{length} {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn endless_line_leaves_a_valid_page_in_bounded_memory() {
+        for source in [MergeSource::Envoy, MergeSource::Application] {
+            let mut page = Vec::new();
+            let mut scanner = PartScanner::new(source, MetricsFormat::Text);
+            scanner.push(b"a 1\nx{y=\"", &mut page).unwrap();
+            for _ in 0..100 {
+                scanner.push(&[b'z'; 1000], &mut page).unwrap();
+                assert!(scanner.line.len() <= LINE_LIMIT, "{}", scanner.line.len());
+            }
+            assert_eq!(scanner.finish(false, &mut page), Err(InvalidLine::TooLong));
+            assert_eq!(page, b"a 1\n");
+        }
     }
 
     proptest! {

@@ -1,6 +1,5 @@
 //! The status port: readiness, merged metrics, probes of the application, drain.
 
-mod connections;
 pub mod merge;
 pub mod metrics;
 mod page;
@@ -11,6 +10,7 @@ pub mod scrape;
 mod scrape_request;
 pub mod server;
 pub mod targets;
+mod write_timeout;
 
 pub use metrics::Metrics;
 pub use scrape::Scraper;

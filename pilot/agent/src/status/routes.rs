@@ -80,7 +80,7 @@ pub(super) fn route(
 }
 
 /// True for a client in this pod. A connection that the proxy passes on comes from 127.0.0.6 or `::6`.
-fn is_own_loopback(peer: IpAddr) -> bool {
+pub(super) fn is_own_loopback(peer: IpAddr) -> bool {
     let peer = peer.to_canonical();
     peer.is_loopback() && !is_passthrough(peer)
 }

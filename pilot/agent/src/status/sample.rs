@@ -36,16 +36,6 @@ fn is_comment(line: &[u8], format: MetricsFormat) -> bool {
     end.is_none() && kind.is_some_and(|kind| TYPES.contains(&kind) || others.contains(&kind))
 }
 
-/// True if a line that starts like this may be long: a comment, or a sample with labels.
-pub(super) fn may_be_long(start: &[u8]) -> bool {
-    let name = start.iter().take_while(|byte| is_name_start(**byte) || byte.is_ascii_digit());
-    let name = &start[..name.count()];
-    match name.first() {
-        Some(first) => is_name_start(*first) && start.get(name.len()) == Some(&b'{'),
-        None => start.first() == Some(&b'#'),
-    }
-}
-
 /// Skips `NAME`, `NAME{LABELS}` or `{"NAME",LABELS}`.
 fn series(line: &[u8]) -> Option<&[u8]> {
     let end = line.iter().position(|byte| !is_name_start(*byte) && !byte.is_ascii_digit());
@@ -156,15 +146,6 @@ mod tests {
         for (line, text) in [("# TYPE a untyped", true), ("# TYPE a info", false)] {
             assert_eq!(is_metrics_line(line.as_bytes(), Text), text, "{line}");
             assert_eq!(is_metrics_line(line.as_bytes(), OpenMetrics), !text, "{line}");
-        }
-    }
-
-    #[test]
-    fn long_line_is_a_comment_or_has_labels() {
-        for (start, expected) in
-            [("# HELP a", true), ("a{b=", true), ("a 1", false), ("<p>", false), ("{\"a", false)]
-        {
-            assert_eq!(may_be_long(start.as_bytes()), expected, "{start}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Merged metrics: the agent's own, Envoy's and the application's, streamed in this order.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,16 +12,16 @@ use hyper::http::uri::PathAndQuery;
 use hyper::{HeaderMap, Request, Response, StatusCode, Uri};
 use prometheus_client::registry::Registry;
 use thiserror::Error;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
-use super::merge::{END, MergeSource, MetricsFormat, PartScanner};
+use super::merge::{END, InvalidLine, MergeSource, MetricsFormat, PartScanner};
 use super::metrics::{Metrics, own_page};
 use super::page::{PIECE, PageBody, PageWriter, ReaderGone};
 use super::scrape_request::{LONGEST, ScrapeRequest, TEXT};
 use super::targets::ScrapeTarget;
 use crate::admin::{Admin, AdminError};
 use crate::app::{Dialer, ProbeError, redirect_within};
+use crate::connections::{ConnectionLimits, ConnectionSlot, Connections, RequestInProgress};
 use crate::http::{FullBody, send};
 
 /// Client of all sources of the merged metrics.
@@ -31,7 +32,7 @@ pub struct Scraper {
     targets: Vec<ScrapeTarget>,
     registry: Arc<Registry>,
     metrics: Metrics,
-    permits: Arc<Semaphore>,
+    running: Arc<Connections>,
 }
 
 /// A page whose status and headers are known.
@@ -50,13 +51,20 @@ impl Scraper {
         dialer: Dialer,
         targets: Vec<ScrapeTarget>,
     ) -> Self {
-        let permits = Arc::new(Semaphore::new(SCRAPE_LIMIT));
-        Self { admin, dialer, targets, registry, metrics, permits }
+        let running = Connections::new(SCRAPE_LIMITS);
+        Self { admin, dialer, targets, registry, metrics, running }
     }
 
-    /// Opens all sources and starts the page. Returns `None` if too many scrapes are running.
-    pub(super) async fn scrape(self: Arc<Self>, request: ScrapeRequest) -> Option<Page> {
-        let permit = Arc::clone(&self.permits).try_acquire_owned().ok()?;
+    /// Opens all sources and starts the page. Returns `None` if too many scrapes of the client, or of
+    /// all, are running.
+    pub(super) async fn scrape(
+        self: Arc<Self>,
+        client: IpAddr,
+        request: ScrapeRequest,
+    ) -> Option<Page> {
+        let (slot, _never) = self.running.open(client)?;
+        // Another scrape does not take its place.
+        let permit = (slot.start_request(), slot);
         let start = Instant::now();
         self.metrics.count_scrape();
         let (envoy, answers) = join(self.open_envoy(&request), self.open_targets(&request)).await;
@@ -164,7 +172,7 @@ impl Scraper {
         self: Arc<Self>,
         parts: Parts,
         mut page: PageWriter,
-        _permit: OwnedSemaphorePermit,
+        _permit: (RequestInProgress, ConnectionSlot),
     ) {
         let stream = async {
             self.stream_own(parts.format, &mut page).await?;
@@ -293,12 +301,12 @@ async fn stream_part(
                 break;
             }
         }
-        if scanned.is_err() {
-            return Ok(Err(ScrapeError::InvalidLine));
+        if let Err(error) = scanned {
+            return Ok(Err(ScrapeError::InvalidLine(error)));
         }
     };
     let finished = scanner.finish(ended.is_ok(), &mut page.buffer);
-    Ok(ended.and(finished.map_err(|_| ScrapeError::InvalidLine)))
+    Ok(ended.and(finished.map_err(ScrapeError::InvalidLine)))
 }
 
 /// Returns the format of a page that can be merged.
@@ -344,14 +352,14 @@ enum ScrapeError {
     Redirects,
     #[error("no answer in time")]
     Timeout,
-    #[error("a line is not a line of metrics; it and the rest are omitted")]
-    InvalidLine,
+    #[error(transparent)]
+    InvalidLine(InvalidLine),
     #[error("the page is longer than {BYTE_LIMIT} bytes; the rest is omitted")]
     TooLong,
 }
 
-/// Limit of concurrent scrapes, which bounds their memory.
-const SCRAPE_LIMIT: usize = 8;
+/// Limits of concurrent scrapes, which bound their memory.
+const SCRAPE_LIMITS: ConnectionLimits = ConnectionLimits { total: 8, client: 2 };
 const ENVOY_PATH: &str = "/stats/prometheus";
 const TEXT_PAGE: &str = "text/plain; version=0.0.4; charset=utf-8";
 const REDIRECT_LIMIT: usize = 5;

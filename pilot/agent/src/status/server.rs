@@ -17,17 +17,20 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{Domain, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, watch};
+use tokio::time::Instant;
 
-use super::connections::Connections;
 use super::page::PageBody;
 use super::readiness::{EnvoyObservation, Observation, Readiness, STATS_FILTER, Verdict};
-use super::routes::{Rejection, Route, route};
+use super::routes::{Rejection, Route, is_own_loopback, route};
 use super::scrape::Scraper;
 use super::scrape_request::ScrapeRequest;
+use super::write_timeout::WriteTimeout;
 use crate::admin::Admin;
 use crate::app::App;
+use crate::connections::{ConnectionLimits, ConnectionSlot, Connections};
 use crate::health::Health;
 use crate::http::FullBody;
+use crate::log_limit::LogLimit;
 
 /// Everything that the status port shows and does.
 pub struct Status {
@@ -96,22 +99,33 @@ pub fn bind(port: u16, addresses: &[IpAddr]) -> io::Result<TcpListener> {
 /// Serves until the future is dropped.
 pub async fn serve(listener: TcpListener, status: Status) {
     let server = Arc::new(Server { status, readiness: Mutex::default() });
-    let connections = Arc::new(Connections::default());
+    let remote = Connections::new(REMOTE_LIMITS);
+    // Kubelets may reach the port through Envoy, which comes from loopback.
+    let local = Connections::new(LOCAL_LIMITS);
+    let mut failures = LogLimit::default();
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                let Some(slot) = connections.open(peer.ip().to_canonical()) else {
-                    tracing::debug!("status port: {peer} has too many connections");
+                let client = peer.ip().to_canonical();
+                let connections = if is_own_loopback(client) { &local } else { &remote };
+                let Some((slot, evicted)) = connections.open(client) else {
+                    tracing::debug!("status port: too many requests are in progress for {peer}");
                     continue;
                 };
                 let server = Arc::clone(&server);
                 tokio::spawn(async move {
-                    server.serve_connection(stream, peer).await;
-                    drop(slot);
+                    tokio::select! {
+                        () = server.serve_connection(stream, peer, &slot) => {}
+                        _ = evicted => tracing::debug!("status port: closed the idle {peer}"),
+                    }
                 });
             }
             Err(error) => {
-                tracing::warn!("status port: accepting a connection failed: {error}");
+                if let Some(count) = failures.count(Instant::now()) {
+                    tracing::warn!(
+                        "status port: accepting a connection failed {count} times: {error}"
+                    );
+                }
                 tokio::time::sleep(ACCEPT_RETRY).await;
             }
         }
@@ -124,19 +138,29 @@ struct Server {
 }
 
 impl Server {
-    async fn serve_connection(&self, stream: TcpStream, peer: SocketAddr) {
-        // Ends the connection of a client that does not read its answer.
-        if let Err(error) = SockRef::from(&stream).set_tcp_user_timeout(Some(WRITE_TIMEOUT)) {
+    async fn serve_connection(&self, stream: TcpStream, peer: SocketAddr, slot: &ConnectionSlot) {
+        // Ends the connection of a client that has left silently.
+        if let Err(error) = SockRef::from(&stream).set_tcp_user_timeout(Some(USER_TIMEOUT)) {
             tracing::debug!("status port: no write timeout for {peer}: {error}");
         }
-        let service =
-            service_fn(async |request| Ok::<_, Infallible>(self.answer(&request, peer.ip()).await));
+        let service = service_fn(async |request| {
+            let in_progress = slot.start_request();
+            let answer = self.answer(&request, peer.ip()).await;
+            // The request ends with the body.
+            Ok::<_, Infallible>(answer.map(|body| {
+                let in_progress = move |frame| {
+                    let _ = &in_progress;
+                    frame
+                };
+                body.map_frame(in_progress)
+            }))
+        });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_TIMEOUT)
             .max_buf_size(BUFFER)
             .max_headers(HEADER_LIMIT)
-            .serve_connection(TokioIo::new(stream), service);
+            .serve_connection(TokioIo::new(WriteTimeout::new(stream, WRITE_TIMEOUT)), service);
         if let Err(error) = connection.await {
             tracing::debug!("status port: the connection from {peer} broke: {error}");
         }
@@ -153,7 +177,7 @@ impl Server {
                     if verdict.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
                 text(status, verdict.text)
             }
-            Ok(Route::Metrics) => self.scrape(request).await,
+            Ok(Route::Metrics) => self.scrape(request, peer).await,
             Ok(Route::App) => self.send_to_app(request).await,
             Ok(Route::Quit) => self.request_shutdown(ShutdownRequest::Quit),
             Ok(Route::Drain) => self.request_shutdown(ShutdownRequest::Drain),
@@ -194,10 +218,11 @@ impl Server {
         readiness.assess(&Observation { envoy, names, conditions: &conditions })
     }
 
-    async fn scrape(&self, request: &Request<Incoming>) -> Response<PageBody> {
+    async fn scrape(&self, request: &Request<Incoming>, peer: IpAddr) -> Response<PageBody> {
+        let client = peer.to_canonical();
         let scrape = ScrapeRequest::parse(request.uri().query(), request.headers());
-        let Some(page) = Arc::clone(&self.status.scraper).scrape(scrape).await else {
-            let message = "too many scrapes are running; their readers may be slow\n";
+        let Some(page) = Arc::clone(&self.status.scraper).scrape(client, scrape).await else {
+            let message = "too many scrapes are running, of all clients or of this one; their readers may be slow\n";
             return text(StatusCode::SERVICE_UNAVAILABLE, message);
         };
         let mut response = Response::new(page.body);
@@ -278,6 +303,9 @@ const BACKLOG: i32 = 128;
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 /// Also the longest idle time between two requests.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+const USER_TIMEOUT: Duration = Duration::from_secs(30);
+const REMOTE_LIMITS: ConnectionLimits = ConnectionLimits { total: 256, client: 64 };
+const LOCAL_LIMITS: ConnectionLimits = ConnectionLimits { total: 64, client: 64 };
 const BUFFER: usize = 32 * 1024;
 const HEADER_LIMIT: usize = 64;

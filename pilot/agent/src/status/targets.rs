@@ -107,6 +107,7 @@ pub enum TargetProblem {
 
 /// Value of the variable, with the field names of Istio.
 #[derive(Debug, Default, Deserialize)]
+#[serde(expecting = "an object with scrape, path, port and targets")]
 struct RawScrape {
     #[serde(default)]
     scrape: String,
@@ -119,6 +120,7 @@ struct RawScrape {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(expecting = "an object with port and path")]
 struct RawTarget {
     #[serde(default)]
     port: String,

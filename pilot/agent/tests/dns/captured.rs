@@ -1,6 +1,6 @@
 //! Captured queries that the name table answers.
 
-use std::io::Write;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 
 use hickory_proto::op::Message;
@@ -188,6 +188,28 @@ fn garbage_does_not_stop_the_server() {
         })
         .unwrap();
     assert_eq!(answers, ["10.96.1.1", "10.96.1.1"]);
+}
+
+#[test]
+fn idle_connections_do_not_block_new_ones() {
+    let pod = Pod::create();
+    let agent = pod.start(&Settings::new(&["10.96.0.10"]));
+    agent.publish(names);
+    let server: SocketAddr = "127.0.0.1:15053".parse().unwrap();
+    let answer = pod.namespace.run_as(APP, || {
+        let mut idle: Vec<_> = (0..64).map(|_| tcp(server)).collect();
+        let mut stream = tcp(server);
+        stream.write_all(&framed(&query("web A", 9).to_vec().unwrap())).unwrap();
+        let answer = read(&mut stream);
+        // The first one was closed, and the others are open.
+        assert_eq!(idle[0].read(&mut [0]).unwrap(), 0);
+        for other in &mut idle[1..] {
+            other.set_nonblocking(true).unwrap();
+            assert_eq!(other.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        }
+        answer
+    });
+    assert_eq!(text(&Message::from_vec(&answer.unwrap()).unwrap()), "10.96.1.1");
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! HTTP client of the tests, which shows the headers of answers.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
+
+use socket2::{Domain, Socket, Type};
 
 /// An answer, with its body decoded.
 #[derive(Debug)]
@@ -31,6 +33,17 @@ pub(crate) fn open(server: SocketAddr, method: &str, path: &str, headers: &str) 
     let head =
         format!("{method} {path} HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n{headers}\r\n");
     stream.write_all(head.as_bytes()).unwrap();
+    stream
+}
+
+/// Sends a GET request from this address, and reads nothing.
+pub(crate) fn open_from(client: IpAddr, server: SocketAddr, path: &str) -> TcpStream {
+    let socket = Socket::new(Domain::for_address(server), Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::new(client, 0).into()).unwrap();
+    socket.connect(&server.into()).unwrap();
+    let mut stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n").unwrap();
     stream
 }
 

@@ -8,7 +8,7 @@ use e2e::wait;
 
 use crate::agent::{Agent, Settings};
 use crate::application::{Application, OPENMETRICS, TEXT, respond};
-use crate::client::{Answer, get, open};
+use crate::client::{Answer, get, open_from};
 use crate::envoy::Envoy;
 
 /// Scrapes an agent beside Envoy's admin interface and these applications.
@@ -129,6 +129,26 @@ fn failing_application_is_counted_and_spoils_nothing() {
             "a 1\n",
         ),
         (
+            "closes in a long line",
+            Application::start(|_, mut stream| {
+                let head = "HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\na 1\nb{c=\"";
+                stream.write_all((head.to_owned() + &"d".repeat(40_000)).as_bytes()).unwrap();
+                stream.shutdown(Shutdown::Both).unwrap();
+            }),
+            "a 1\n",
+        ),
+        (
+            "endless line",
+            Application::start(|_, mut stream| {
+                let mut written = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\na 1\nb{c=\"");
+                while written.is_ok() {
+                    std::thread::sleep(Duration::from_millis(1));
+                    written = stream.write_all(&[b'd'; 1024]);
+                }
+            }),
+            "a 1\n",
+        ),
+        (
             "hangs in the body",
             Application::start(|_, mut stream| {
                 stream.write_all(b"HTTP/1.1 200 OK\r\n\r\na 1\nb").unwrap();
@@ -227,23 +247,39 @@ fn slow_readers_are_bounded_and_do_not_stop_other_requests() {
     let big = "a{b=\"ccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc\"} 1\n";
     let application = Application::metrics(TEXT, big.repeat(1_000_000));
     let agent = agent(&envoy(), &[&application]);
-    let mut readers: Vec<_> =
-        (0..8).map(|_| open(agent.address(), "GET", "/metrics", "")).collect();
-    // Each is being answered.
-    for reader in &mut readers {
-        reader.read_exact(&mut [0; 1000]).unwrap();
-    }
-    let answer = get(agent.address(), "/metrics", "");
-    assert_eq!(answer.status, 503, "{}", answer.head);
-    assert_eq!(get(agent.address(), "/healthz/ready", "").status, 503);
-    drop(readers);
-    wait::until("a scrape is possible again", Duration::from_secs(60), || {
-        let mut reader = open(agent.address(), "GET", "/metrics", "");
+    let scrape_from = |client: u8| {
+        let mut reader = open_from([127, 0, 0, client].into(), agent.address(), "/metrics");
         let mut head = [0; 12];
         reader.read_exact(&mut head).unwrap();
-        if &head == b"HTTP/1.1 200" { Ok(()) } else { Err("still 503") }
+        (reader, String::from_utf8(head.to_vec()).unwrap())
+    };
+    let mut readers = Vec::new();
+    for (client, status) in [
+        // Two for each client, eight in all.
+        (11, 200),
+        (11, 200),
+        (11, 503),
+        (12, 200),
+        (12, 200),
+        (13, 200),
+        (13, 200),
+        (13, 503),
+        (14, 200),
+        (14, 200),
+        (15, 503),
+    ] {
+        let (reader, head) = scrape_from(client);
+        assert_eq!(head, format!("HTTP/1.1 {status}"), "client {client}");
+        readers.push(reader);
+    }
+    assert_eq!(get(agent.address(), "/healthz/ready", "").status, 503);
+    // The readers are given up although their connections stay open.
+    wait::until("a scrape is possible again", Duration::from_secs(60), || {
+        let (_, head) = scrape_from(15);
+        if head == "HTTP/1.1 200" { Ok(()) } else { Err(head) }
     })
     .unwrap();
+    drop(readers);
 }
 
 /// Prometheus' timeout, short so that a hanging application ends soon.

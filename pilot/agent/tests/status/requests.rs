@@ -92,11 +92,42 @@ fn oversized_head_is_rejected() {
 }
 
 #[test]
-fn client_with_too_many_connections_is_disconnected() {
+fn client_with_too_many_connections_loses_the_first() {
     let agent = Agent::start(Settings::default());
     let mut idle: Vec<_> = (0..65).map(|_| TcpStream::connect(agent.address()).unwrap()).collect();
-    // The last one is over the limit.
-    assert_eq!(idle.pop().unwrap().read(&mut [0]).unwrap(), 0);
+    assert_eq!(idle.remove(0).read(&mut [0]).unwrap(), 0);
+    // The last one is served.
+    let mut last = idle.pop().unwrap();
+    last.write_all(b"GET /healthz/ready HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    last.read_exact(&mut [0; 12]).unwrap();
+    drop(idle);
+}
+
+#[test]
+fn idle_clients_do_not_shut_out_the_kubelet() {
+    let pod = any_pod();
+    let addresses = vec![V4.parse().unwrap(), V6.parse().unwrap()];
+    let agent = Agent::start_in(&pod, Settings { addresses, ..Settings::default() });
+    let port = agent.port;
+    let connect = |from: IpAddr, to: &str| {
+        let to = SocketAddr::new(to.parse().unwrap(), port);
+        let socket = Socket::new(Domain::for_address(to), Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::new(from, 0).into()).unwrap();
+        socket.connect(&to.into()).unwrap();
+        TcpStream::from(socket)
+    };
+    // 127.0.0.6 and ::6 are clients that the proxy passes on: with the pod's own, four times 64.
+    let mut idle = Vec::new();
+    for (from, to) in [("127.0.0.6", "127.0.0.1"), ("::6", "::1"), (V4, V4), (V6, V6)] {
+        let more =
+            pod.run(|| (0..64).map(|_| connect(from.parse().unwrap(), to)).collect::<Vec<_>>());
+        idle.extend(more);
+    }
+    let ready = |to: &str| {
+        let to = SocketAddr::new(to.parse().unwrap(), port);
+        pod.run(|| get(to, "/healthz/ready", "")).unwrap().status
+    };
+    assert_eq!((ready("127.0.0.1"), ready(V4), ready(V6)), (200, 200, 200));
     drop(idle);
 }
 
