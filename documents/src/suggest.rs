@@ -4,10 +4,23 @@
 /// most one edit per five letters away, and at most three. An edit inserts, deletes or replaces a
 /// letter, or swaps two adjacent letters.
 pub fn among<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
+    nearest(word, candidates, |candidate| candidate.chars().count().div_ceil(5).min(3))
+}
+
+/// Returns the candidate closest to the word, at most this many edits away.
+pub fn within<'a>(word: &str, candidates: &[&'a str], edits: usize) -> Option<&'a str> {
+    nearest(word, candidates, |_| edits)
+}
+
+fn nearest<'a>(
+    word: &str,
+    candidates: &[&'a str],
+    allowed: impl Fn(&str) -> usize,
+) -> Option<&'a str> {
     let word = word.trim().to_lowercase();
     let near = candidates.iter().filter_map(|candidate| {
         let lowered = candidate.to_lowercase();
-        let allowed = candidate.chars().count().div_ceil(5).min(3);
+        let allowed = allowed(candidate);
         if word.chars().count().abs_diff(lowered.chars().count()) > allowed {
             return None;
         }
@@ -28,6 +41,12 @@ pub fn did_you_mean(word: &str, candidates: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn number_of_edits_can_be_given() {
+        assert_eq!(within("POD_IP", &["POD_UID"], 1), None);
+        assert_eq!(within("POD_IP", &["POD_UID"], 2), Some("POD_UID"));
+    }
 
     #[test]
     fn typing_errors_get_a_suggestion() {

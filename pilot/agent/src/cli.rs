@@ -37,7 +37,9 @@ pub fn main(
                 return ExitCode::from(USAGE);
             }
             warn_about_flags(&unknown);
-            run_proxy(Inputs::read(*proxy, as_json, Environment::new(environment)))
+            Inputs::read(*proxy, as_json, Environment::new(environment))
+                .map_err(Into::into)
+                .and_then(run_proxy)
         }
         Command::Request(args) => run(commands::request::run(&args, &mut std::io::stdout())),
         Command::Wait(args) => run(commands::wait::run(&args)),

@@ -49,7 +49,8 @@ impl MeshConfig {
                 document.into_iter().map(|(key, value)| (lower_camel_case(&key), value)).collect()
             }
             Value::Null => Map::new(),
-            other => return Err(format!("a mapping is expected, not {other}")),
+            // The text may be that of another file, such as a key.
+            _ => return Err("expected a mapping with MeshConfig's fields".to_owned()),
         };
         let (mut default_config, mut lowest_layer) = Default::default();
         if let Some(layer) = document.get("defaultConfig").filter(|layer| !layer.is_null()) {
@@ -181,6 +182,15 @@ mod tests {
         let [(place, problem)] = &mesh.oddities()[..] else { panic!("one notice") };
         assert_eq!(place, "line 3");
         assert!(problem.starts_with("duplicate mapping key: trustDomain; "), "{problem}");
+    }
+
+    #[test]
+    fn text_without_a_mapping_is_not_repeated() {
+        let key = "-----BEGIN PRIVATE KEY-----\nMIGHAgEA\n-----END PRIVATE KEY-----\n";
+        for text in [key, "[MIGHAgEA]", "MIGHAgEA"] {
+            let error = MeshConfig::parse(text).unwrap_err();
+            assert_eq!(error, "expected a mapping with MeshConfig's fields");
+        }
     }
 
     #[test]

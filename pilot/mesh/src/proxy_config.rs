@@ -42,7 +42,7 @@ impl ProxyConfig {
 
     fn put(&mut self, layer: &Value, zero: Zero) -> Result<(), String> {
         let Value::Object(layer) = layer else {
-            return Err(format!("{layer} is not a mapping"));
+            return Err("expected a mapping with ProxyConfig's fields".to_owned());
         };
         let mut checked = Vec::<(&Field, Value)>::with_capacity(layer.len());
         for (name, value) in layer {

@@ -176,7 +176,8 @@ pub fn is_variable(name: &str) -> bool {
 }
 
 /// True if the text is a host name or IP address with a port.
-fn is_address(address: &str) -> bool {
+/// True if the text is `HOST:PORT`, without a scheme.
+pub fn is_address(address: &str) -> bool {
     let Some((host, port)) = address.rsplit_once(':') else { return false };
     let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     let host = bracketed.unwrap_or(host);

@@ -78,7 +78,7 @@ impl Bootstraps {
     }
 
     fn again(&mut self) -> Result<Desired> {
-        self.inputs.files = Files::read(&self.inputs.arguments.mesh_config);
+        self.inputs.files = Files::read(&self.inputs.arguments.mesh_config)?;
         let config = config::resolve(&self.inputs)?.config;
         let differs = self.fixed.iter().zip(fixed(&config)).find(|(old, new)| **old != *new);
         if let Some(((field, old), (_, new))) = differs {

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
+use http::{HeaderName, HeaderValue};
 use mesh::proxy_config::ProxyConfig;
+use mesh::proxy_config_rules::is_address;
 
 use super::error::ConfigError;
 use super::options::{CertificateOptions, DiscoveryOptions, KeyAlgorithm, Paths, RootSource};
@@ -25,11 +27,11 @@ pub(super) fn discovery(
     let plaintext =
         address.ends_with(":15010") || config.text_at("controlPlaneAuthPolicy") == "NONE";
     Ok(DiscoveryOptions {
-        server_name: environment.get(ISTIOD_SAN).map(str::to_owned),
+        server_name: server_name(environment)?,
         root: root(environment, XDS_ROOT_CA, paths)?,
         send_token: environment.get(PROV_CERT).is_none(),
         delta: environment.switch(ISTIO_DELTA_XDS)?,
-        headers: headers(environment, XDS_HEADERS),
+        headers: headers(environment, XDS_HEADERS)?,
         additional_roots: environment.switch(PROXY_CONFIG_XDS_AGENT)?,
         plaintext,
         address,
@@ -52,6 +54,10 @@ pub(super) fn certificates(
         ));
     }
     let ca_address = match environment.get(CA_ADDR) {
+        Some(address) if !is_address(address) => {
+            let expected = "HOST:PORT without a scheme, such as istiod.istio-system.svc:15012";
+            return Err(environment.wrong(CA_ADDR, expected).into());
+        }
         Some(address) => address.to_owned(),
         // The plaintext port has no certificate service.
         None => match discovery.address.strip_suffix(":15010") {
@@ -83,8 +89,8 @@ pub(super) fn certificates(
     }
     Ok(CertificateOptions {
         ca_root: root(environment, CA_ROOT_CA, paths)?,
-        server_name: environment.get(ISTIOD_SAN).map(str::to_owned),
-        headers: headers(environment, CA_HEADERS),
+        server_name: server_name(environment)?,
+        headers: headers(environment, CA_HEADERS)?,
         lifetime,
         grace_ratio: fraction(SECRET_GRACE_PERIOD_RATIO)?,
         grace_jitter: fraction(SECRET_GRACE_PERIOD_RATIO_JITTER)?,
@@ -148,9 +154,33 @@ fn key(environment: &Environment) -> Result<KeyAlgorithm, ConfigError> {
 }
 
 /// Returns the headers of a family. The part after the prefix is the header's name.
-fn headers(environment: &Environment, family: &Family) -> Vec<(String, String)> {
+fn headers(
+    environment: &Environment,
+    family: &Family,
+) -> Result<Vec<(String, String)>, ConfigError> {
     let headers = environment.family(family);
-    headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    let checked = headers.map(|(name, value)| {
+        // The value may be a secret.
+        let wrong = |problem| {
+            let variable = format!("{}{}", family.prefix, name.escape_debug());
+            ConfigError::layer(variable, problem)
+        };
+        HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| wrong("the part after the prefix is not the name of an HTTP header"))?;
+        if HeaderValue::from_str(value).is_err() || !value.is_ascii() {
+            return Err(wrong("the value has characters that an HTTP header cannot have"));
+        }
+        Ok((name.to_owned(), value.to_owned()))
+    });
+    checked.collect()
+}
+
+fn server_name(environment: &Environment) -> Result<Option<String>, ConfigError> {
+    let name = environment.get(ISTIOD_SAN);
+    if name.is_some_and(|name| name.contains(|c: char| c.is_whitespace() || c.is_control())) {
+        return Err(environment.wrong(ISTIOD_SAN, "one name without spaces").into());
+    }
+    Ok(name.map(str::to_owned))
 }
 
 fn unsupported(

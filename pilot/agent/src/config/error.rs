@@ -36,6 +36,14 @@ pub enum ConfigError {
         /// Field, value and accepted values.
         problem: String,
     },
+    /// A file cannot be read.
+    #[error("reading {file}: {problem}")]
+    File {
+        /// Path of the file.
+        file: String,
+        /// Reason.
+        problem: String,
+    },
     /// An annotation has an invalid value.
     #[error("annotation {annotation} has the invalid value {value:?}: {problem}")]
     Annotation {
@@ -57,6 +65,12 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
+    /// Returns the error about a layer of `ProxyConfig`. The problem may quote a value of any length.
+    pub(super) fn layer(layer: impl Into<String>, problem: &str) -> Self {
+        let problem = documents::excerpt::shorten(problem).into_owned();
+        Self::Layer { layer: layer.into(), problem }
+    }
+
     /// Returns the error about an annotation.
     pub(super) fn annotation(key: &'static str, value: &str, problem: impl Into<String>) -> Self {
         let value = documents::excerpt::shorten(value).into_owned();

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use super::addresses;
+use super::error::ConfigError;
 use super::options::Paths;
 use crate::arguments::ProxyArgs;
 use crate::downward_api;
@@ -41,9 +43,13 @@ pub struct Files {
 
 impl Inputs {
     /// Returns the inputs with the current content of the files.
-    pub fn read(arguments: ProxyArgs, json_log: bool, environment: Environment) -> Self {
-        let files = Files::read(&arguments.mesh_config);
-        Self { arguments, json_log, environment, files }
+    pub fn read(
+        arguments: ProxyArgs,
+        json_log: bool,
+        environment: Environment,
+    ) -> Result<Self, ConfigError> {
+        let files = Files::read(&arguments.mesh_config)?;
+        Ok(Self { arguments, json_log, environment, files })
     }
 
     /// Returns the files that may change while the agent runs, for a watch.
@@ -59,19 +65,51 @@ impl Inputs {
 
 impl Files {
     /// Reads the files. A file that does not exist is empty: outside Kubernetes there are none.
-    pub fn read(mesh_config: &Path) -> Self {
+    pub fn read(mesh_config: &Path) -> Result<Self, ConfigError> {
         let pod_info = Paths::default().pod_info;
-        let text = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+        let text = |path: &Path| read_text(path).map(Option::unwrap_or_default);
         let network = |name: &str| text(&Path::new("/proc/net").join(name));
-        Self {
-            mesh: fs::read_to_string(mesh_config).ok(),
-            labels: downward_api::parse(&text(&pod_info.join("labels"))),
-            annotations: downward_api::parse(&text(&pod_info.join("annotations"))),
-            resolv_conf: text(Path::new(super::RESOLV_CONF)),
+        Ok(Self {
+            mesh: read_text(mesh_config)?,
+            labels: downward_api::parse(&text(&pod_info.join("labels"))?),
+            annotations: downward_api::parse(&text(&pod_info.join("annotations"))?),
+            resolv_conf: text(Path::new(super::RESOLV_CONF))?,
             interface_addresses: addresses::of_interfaces(
-                &network("fib_trie"),
-                &network("if_inet6"),
+                &network("fib_trie")?,
+                &network("if_inet6")?,
             ),
-        }
+        })
+    }
+}
+
+/// Returns the text of a file; `None` if it does not exist.
+fn read_text(path: &Path) -> Result<Option<String>, ConfigError> {
+    let wrong = |problem: String| ConfigError::File { file: path.display().to_string(), problem };
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(wrong(error.to_string())),
+    };
+    String::from_utf8(bytes).map(Some).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + memchr::memchr_iter(b'\n', before).count();
+        wrong(format!("line {line} is not UTF-8 text"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_file_alone_counts_as_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("annotations");
+        assert_eq!(read_text(&file), Ok(None));
+        fs::write(&file, b"a=\"b\"\nc=\"\xff\"\n").unwrap();
+        let error = read_text(&file).unwrap_err().to_string();
+        assert_eq!(error, format!("reading {}: line 2 is not UTF-8 text", file.display()));
+        let error = Files::read(folder.path()).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("reading {}: ", folder.path().display())), "{error}");
     }
 }

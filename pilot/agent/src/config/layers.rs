@@ -27,8 +27,8 @@ impl Layers {
             Self { proxy_config: ProxyConfig::default(), trust_domain: None, warnings: Vec::new() };
         if let Some(text) = &inputs.files.mesh {
             let file = format!("mesh file {}", inputs.arguments.mesh_config.display());
-            let mesh = MeshConfig::parse(text)
-                .map_err(|problem| ConfigError::Layer { layer: file.clone(), problem })?;
+            let mesh =
+                MeshConfig::parse(text).map_err(|problem| ConfigError::layer(&*file, &problem))?;
             for (place, problem) in mesh.oddities() {
                 layers.warnings.push(format!("{file}: {place}: {problem}"));
             }
@@ -53,8 +53,8 @@ impl Layers {
         if text.trim().is_empty() {
             return Ok(());
         }
-        let wrong = |problem| ConfigError::Layer { layer: layer.to_owned(), problem };
-        let value = yaml::parse(text).map_err(|error| wrong(error.to_string()))?;
+        let value =
+            yaml::parse(text).map_err(|error| ConfigError::layer(layer, &error.to_string()))?;
         if value.is_null() {
             return Ok(());
         }
@@ -66,9 +66,7 @@ impl Layers {
     }
 
     fn put(&mut self, layer: &str, value: &Value) -> Result<(), ConfigError> {
-        self.proxy_config
-            .overlay(value)
-            .map_err(|problem| ConfigError::Layer { layer: layer.to_owned(), problem })?;
+        self.proxy_config.overlay(value).map_err(|problem| ConfigError::layer(layer, &problem))?;
         self.check(layer)
     }
 
@@ -77,7 +75,7 @@ impl Layers {
         // No status port is a valid choice of this agent.
         let problems = proxy_config_rules::problems(&self.proxy_config);
         match problems.into_iter().find(|problem| !problem.starts_with("statusPort: 0 ")) {
-            Some(problem) => Err(ConfigError::Layer { layer: layer.to_owned(), problem }),
+            Some(problem) => Err(ConfigError::layer(layer, &problem)),
             None => Ok(()),
         }
     }

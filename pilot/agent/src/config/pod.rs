@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::error::ConfigError;
 use super::inputs::Inputs;
-use super::metadata::text;
+use super::metadata::{self, text};
 use super::options::{Pod, Role};
 use crate::environment::variables::{
     CLUSTER_ID, INSTANCE_IP, POD_NAME, POD_NAMESPACE, SERVICE_ACCOUNT, TRUST_DOMAIN,
@@ -36,7 +36,18 @@ pub(super) fn pod(
         Role::Router => "router",
     };
     let given_trust_domain = environment.get(TRUST_DOMAIN).map(str::to_owned);
+    if given_trust_domain.as_deref().is_some_and(|domain| !is_trust_domain(domain)) {
+        let expected = "a name of letters, digits, dots, hyphens and underscores";
+        return Err(environment.wrong(TRUST_DOMAIN, expected).into());
+    }
     let cluster_id = environment.get(CLUSTER_ID).unwrap_or_else(|| text(metadata, "CLUSTER_ID"));
+    if cluster_id.contains(char::is_control) {
+        let expected = "text without control characters";
+        return Err(match environment.get(CLUSTER_ID) {
+            Some(_) => environment.wrong(CLUSTER_ID, expected).into(),
+            None => metadata::wrong(metadata, "CLUSTER_ID", expected),
+        });
+    }
     Ok(Pod {
         node_id: format!("{node_type}~{first}~{name}.{namespace}~{domain}"),
         service_account: environment.text(SERVICE_ACCOUNT).to_owned(),
@@ -50,6 +61,11 @@ pub(super) fn pod(
         addresses,
         domain,
     })
+}
+
+/// True if the text can be the trust domain of a SPIFFE id.
+fn is_trust_domain(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))
 }
 
 /// Returns the addresses: `INSTANCE_IP`, then the others of the interfaces.

@@ -48,15 +48,19 @@ pub(super) fn dns(
     files: &Files,
     metadata: &Map<String, Value>,
 ) -> Result<Option<DnsOptions>, ConfigError> {
-    if !metadata::switch(metadata, "DNS_CAPTURE")? {
-        return Ok(None);
+    let forward_timeout = environment.duration(DNS_FORWARD_TIMEOUT)?;
+    if forward_timeout.is_zero() {
+        let wrong = environment.wrong(DNS_FORWARD_TIMEOUT, "a duration above 0s, such as 5s");
+        return Err(wrong.into());
     }
-    Ok(Some(DnsOptions {
+    // Invalid values are told without capture too.
+    let options = DnsOptions {
         listen: listen_addresses(environment, files)?,
         resolv_conf: super::RESOLV_CONF.into(),
         forward_parallel: environment.switch(DNS_FORWARD_PARALLEL)?,
-        forward_timeout: environment.duration(DNS_FORWARD_TIMEOUT)?,
-    }))
+        forward_timeout,
+    };
+    Ok(metadata::switch(metadata, "DNS_CAPTURE")?.then_some(options))
 }
 
 /// Returns the addresses of `DNS_PROXY_ADDR`. `localhost` stands for the loopback address of each
@@ -67,10 +71,11 @@ fn listen_addresses(
 ) -> Result<Vec<SocketAddr>, ConfigError> {
     let wrong = || environment.wrong(DNS_PROXY_ADDR, "HOST:PORT with localhost or an IP address");
     let text = environment.text(DNS_PROXY_ADDR);
-    if let Ok(address) = text.parse() {
-        return Ok(vec![address]);
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return if address.port() == 0 { Err(wrong().into()) } else { Ok(vec![address]) };
     }
-    let port = text.strip_prefix("localhost:").ok_or_else(wrong)?.parse().map_err(|_| wrong())?;
+    let port = text.strip_prefix("localhost:").and_then(|port| port.parse().ok());
+    let port = port.filter(|port| *port != 0).ok_or_else(wrong)?;
     let servers = ResolvConf::parse(&files.resolv_conf).servers;
     let servers: Vec<IpAddr> = servers.into_iter().map(|server| server.address).collect();
     let mut listen: Vec<SocketAddr> = Vec::new();

@@ -177,6 +177,47 @@ fn invalid_input_names_its_source() {
             "ISTIO_META_DNS_CAPTURE has the invalid value \"on\"",
         ),
         (
+            Case { environment: &[("CA_ADDR", "https://ca:15012")], ..case },
+            "CA_ADDR has the invalid value \"https://ca:15012\": expected HOST:PORT",
+        ),
+        (Case { environment: &[("CA_ADDR", "ca:0")], ..case }, "CA_ADDR has the invalid value"),
+        (
+            Case { environment: &[("PROXY_CONFIG", "discoveryAddress: https://i:15012")], ..case },
+            "PROXY_CONFIG: discoveryAddress: ",
+        ),
+        (
+            Case { environment: &[("XDS_HEADER_x a", "1")], ..case },
+            "XDS_HEADER_x a: the part after the prefix",
+        ),
+        (
+            Case { environment: &[("CA_HEADER_x-a", "secret\n")], ..case },
+            "CA_HEADER_x-a: the value has characters",
+        ),
+        (
+            Case { environment: &[("CLUSTER_ID", "a\nb")], ..case },
+            "CLUSTER_ID has the invalid value \"a\\nb\"",
+        ),
+        (
+            Case { environment: &[("ISTIO_META_CLUSTER_ID", "a\u{7}")], ..case },
+            "ISTIO_META_CLUSTER_ID has the invalid value",
+        ),
+        (
+            Case { environment: &[("TRUST_DOMAIN", "a/b")], ..case },
+            "TRUST_DOMAIN has the invalid value \"a/b\"",
+        ),
+        (
+            Case { environment: &[("ISTIOD_SAN", "a b")], ..case },
+            "ISTIOD_SAN has the invalid value \"a b\"",
+        ),
+        (
+            Case { environment: &[("DNS_PROXY_ADDR", "localhost:0")], ..case },
+            "DNS_PROXY_ADDR has the invalid value",
+        ),
+        (
+            Case { environment: &[("DNS_FORWARD_TIMEOUT", "0s")], ..case },
+            "DNS_FORWARD_TIMEOUT has the invalid value",
+        ),
+        (
             Case { environment: &[("CA_PROVIDER", "GoogleCA")], ..case },
             "CA_PROVIDER=GoogleCA is not supported: ",
         ),
@@ -217,6 +258,19 @@ fn invalid_input_names_its_source() {
         let error = case.error();
         assert!(error.starts_with(start), "{error}\n{start}");
     }
+}
+
+#[test]
+fn huge_and_foreign_values_are_not_repeated() {
+    let huge = "x".repeat(100_000);
+    let list = format!("statusPort: {huge}");
+    for text in [&huge, &list] {
+        let error = Case { environment: &[("PROXY_CONFIG", text)], ..Case::default() }.error();
+        assert!(error.len() < 1000, "{error}");
+    }
+    let key = "-----BEGIN PRIVATE KEY-----\nMIGHAgEA\n-----END PRIVATE KEY-----\n";
+    let error = Case { mesh: Some(key), ..Case::default() }.error();
+    assert!(error.ends_with("expected a mapping with MeshConfig's fields"), "{error}");
 }
 
 #[test]

@@ -92,7 +92,10 @@ impl Environment {
                 Some(Variable { effect: Effect::Missing(reason), .. }) => {
                     format!("{name} has no effect: {reason}")
                 }
-                None if !is_ours(name) => return None,
+                None if !is_ours(name) => {
+                    let near = misspelt(name)?;
+                    format!("{name} is an unknown variable and has no effect; did you mean {near}?")
+                }
                 None => {
                     let names: Vec<_> = VARIABLES.iter().map(|variable| variable.name).collect();
                     let hint = suggest::did_you_mean(name, &names);
@@ -140,10 +143,32 @@ pub fn parse_bool(text: &str) -> Option<bool> {
 fn is_ours(name: &str) -> bool {
     let prefixes =
         ["ISTIO_", "PILOT_", "XDS_", "OUTRIGGER_", "SECRET_", "DNS_FORWARD_", "DNS_PROXY_"];
-    let of_service =
-        name.contains("_SERVICE_") || name.ends_with("_PORT") || name.contains("_PORT_");
-    let in_family = FAMILIES.iter().any(|family| name.starts_with(family.prefix));
-    prefixes.iter().any(|prefix| name.starts_with(prefix)) && !of_service && !in_family
+    prefixes.iter().any(|prefix| name.starts_with(prefix)) && !is_foreign(name)
+}
+
+/// Returns the variable whose name is so similar to that of an unknown one that it is meant. Short
+/// names differ from names of other programs by two letters, as `POD_IP` from `POD_UID`.
+fn misspelt(name: &str) -> Option<&'static str> {
+    const SHORTEST: usize = 6;
+    if name.len() < SHORTEST || is_foreign(name) {
+        return None;
+    }
+    let used = VARIABLES.iter().filter(|variable| variable.effect == Effect::Used);
+    let names: Vec<_> = used.map(|variable| variable.name).collect();
+    let edits = if name.len() < 2 * SHORTEST { 1 } else { 2 };
+    let begun = || {
+        let rest = |long: &&str| long.strip_prefix(name).is_some_and(|rest| rest.starts_with('_'));
+        names.iter().copied().find(|long| name.len() >= 2 * SHORTEST && rest(long))
+    };
+    suggest::within(name, &names, edits).or_else(begun)
+}
+
+/// True if the variable belongs to a family or may come from the kubelet.
+fn is_foreign(name: &str) -> bool {
+    name.contains("_SERVICE_")
+        || name.ends_with("_PORT")
+        || name.contains("_PORT_")
+        || FAMILIES.iter().any(|family| name.starts_with(family.prefix))
 }
 
 #[cfg(test)]
@@ -196,6 +221,32 @@ mod tests {
         assert!(told[0].0 && told[0].1.starts_with("CREDENTIAL_FETCHER_TYPE has no effect: "));
         assert!(!told[1].0 && told[1].1.starts_with("GOMEMLIMIT has no effect: "));
         assert!(told[2].0 && told[2].1.contains("ISTIO_DELTA_XDS"), "{told:?}");
+    }
+
+    #[test]
+    fn misspelt_variables_get_a_suggestion() {
+        for (name, near) in [
+            ("CA_ADR", Some("CA_ADDR")),
+            ("FILE_DEBOUNCE", Some("FILE_DEBOUNCE_DURATION")),
+            ("DISABLE_ENVOYX", Some("DISABLE_ENVOY")),
+            ("PROXY_CONFIGX", Some("PROXY_CONFIG")),
+            ("SECRET_TTLX", Some("SECRET_TTL")),
+            ("NODE_NAME", None),
+            ("POD_IP", None),
+            ("HOSTNAME", None),
+            ("SERVICE", None),
+            ("CA_ADDR_PORT", None),
+        ] {
+            let told = environment(&[(name, "x")]).notices();
+            match near {
+                Some(near) => assert!(
+                    told[0].is_warning
+                        && told[0].message.ends_with(&format!("did you mean {near}?")),
+                    "{told:?}"
+                ),
+                None => assert!(told.is_empty(), "{told:?}"),
+            }
+        }
     }
 
     #[test]
