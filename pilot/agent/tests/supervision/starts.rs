@@ -37,7 +37,7 @@ fn envoy_that_exits_at_once_is_retried() -> Result<()> {
 }
 
 fn error_of_a_failed_start_is_reported() -> Result<()> {
-    let script = twice("exec $ENVOY \"$@\" --log-level bad");
+    let script = twice("exec $ENVOY --log-level bad");
     let mut agent = Agent::new()?.with_script(&script)?.started()?;
     let error = "error: invalid log level specified 'bad'";
     ensure!(agent.log().contains(&format!("\n{error}\n")), "{}", agent.log());
