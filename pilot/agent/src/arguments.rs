@@ -4,14 +4,17 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::BoolishValueParser;
+use clap::builder::{BoolishValueParser, NonEmptyStringValueParser};
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+
+use http::{Method, Uri};
+use mesh::proxy_config_rules::is_address;
 
 use crate::log::Levels;
 
 /// The agent beside Envoy: bootstrap, supervision, status port, xDS relay, certificates, DNS
 #[derive(Clone, Debug, Parser)]
-#[command(name = "pilot-agent", disable_help_subcommand = true)]
+#[command(name = "pilot-agent", args_override_self = true)]
 pub struct Arguments {
     /// Command to run.
     #[command(subcommand)]
@@ -88,13 +91,14 @@ pub struct ProxyArgs {
     #[arg(long = "meshConfig", value_name = "FILE", default_value = "./etc/istio/config/mesh")]
     pub mesh_config: PathBuf,
     /// Envoy's log level
-    #[arg(long = "proxyLogLevel", value_name = "LEVEL", default_value = "warning")]
+    #[arg(long = "proxyLogLevel", value_name = "LEVEL", default_value = "warning", value_parser = LOG_LEVELS)]
     pub proxy_log_level: String,
     /// Envoy's log levels by component
     #[arg(
         long = "proxyComponentLogLevel",
         value_name = "COMPONENT:LEVEL,...",
-        default_value = "misc:error"
+        default_value = "misc:error",
+        value_parser = component_levels
     )]
     pub proxy_component_log_level: String,
     /// File that Envoy appends outlier detection events to
@@ -102,7 +106,7 @@ pub struct ProxyArgs {
     pub outlier_log_path: Option<String>,
     /// Number of Envoy's worker threads if neither `ProxyConfig` nor the CPU limit sets one; 0 for one
     /// per CPU
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(..=i64::from(MOST_THREADS)))]
     pub concurrency: Option<u32>,
     /// Apply a changed bootstrap by a hot restart of Envoy [default: that of `OUTRIGGER_HOT_RESTART`]
     #[arg(long = "hotRestart", num_args = 0..=1, require_equals = true, default_missing_value = "true",
@@ -132,7 +136,7 @@ pub struct ClassicArgs {
     #[arg(long)]
     pub id: Option<String>,
     /// `serviceCluster` of `ProxyConfig`
-    #[arg(long = "serviceCluster", value_name = "NAME")]
+    #[arg(long = "serviceCluster", value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub service_cluster: Option<String>,
     /// `configPath` of `ProxyConfig`
     #[arg(long = "configPath", value_name = "FOLDER")]
@@ -151,10 +155,10 @@ pub struct ClassicArgs {
     #[arg(long = "parentShutdownDuration", value_name = "DURATION", value_parser = go_duration::positive)]
     pub parent_shutdown_duration: Option<Duration>,
     /// `discoveryAddress` of `ProxyConfig`
-    #[arg(long = "discoveryAddress", value_name = "HOST:PORT")]
+    #[arg(long = "discoveryAddress", value_name = "HOST:PORT", value_parser = address)]
     pub discovery_address: Option<String>,
     /// `zipkinAddress` of `ProxyConfig`
-    #[arg(long = "zipkinAddress", value_name = "HOST:PORT")]
+    #[arg(long = "zipkinAddress", value_name = "HOST:PORT", value_parser = address_or_none)]
     pub zipkin_address: Option<String>,
     /// Connect timeout of the static clusters
     #[arg(long = "connectTimeout", value_name = "DURATION", value_parser = go_duration::positive)]
@@ -261,10 +265,12 @@ pub enum RoleArg {
 #[derive(Clone, Debug, Args)]
 pub struct RequestArgs {
     /// Destination port: 15000 is Envoy's admin interface; 15004, 15020 and 15021 are the agent's
-    #[arg(long = "debug-port", value_name = "PORT", default_value_t = 15000)]
+    #[arg(long = "debug-port", value_name = "PORT", default_value_t = 15000,
+          value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
     /// Method, such as GET or POST
-    pub method: String,
+    #[arg(value_parser = method)]
+    pub method: Method,
     /// Path, with or without the slash at its beginning
     pub path: String,
     /// Body
@@ -275,8 +281,8 @@ pub struct RequestArgs {
 #[derive(Clone, Debug, Args)]
 pub struct WaitArgs {
     /// URL that answers 200 when the proxy is ready
-    #[arg(long, default_value = "http://localhost:15021/healthz/ready")]
-    pub url: String,
+    #[arg(long, default_value = "http://localhost:15021/healthz/ready", value_parser = http_url)]
+    pub url: Uri,
     /// Maximum wait in seconds
     #[arg(long = "timeoutSeconds", value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     pub timeout: Duration,
@@ -337,7 +343,11 @@ fn split_unknown(
     let Some(proxy) = command.find_subcommand("proxy") else { return (arguments, Vec::new()) };
     let is_known = |name: &str| {
         let mut args = proxy.get_arguments().chain(command.get_arguments());
-        name == "help" || args.any(|arg| arg.get_long() == Some(name))
+        let is_name = |arg: &clap::Arg| match name.strip_prefix("--") {
+            Some(long) => arg.get_long() == Some(long),
+            None => arg.get_short().is_some_and(|short| name[1..].starts_with(short)),
+        };
+        ["--help", "-h"].contains(&name) || args.any(is_name)
     };
     let runs_proxy = arguments.iter().skip(1).find(|word| {
         command.get_subcommands().any(|inner| word.to_str() == Some(inner.get_name()))
@@ -348,17 +358,15 @@ fn split_unknown(
     let (mut known, mut unknown) = (Vec::with_capacity(arguments.len()), Vec::new());
     let mut words = arguments.into_iter().peekable();
     while let Some(word) = words.next() {
-        let flag = word.to_str().and_then(|word| word.strip_prefix("--"));
-        let name = flag.and_then(|flag| flag.split('=').next()).filter(|name| !name.is_empty());
-        match name {
+        match word.to_str().and_then(flag_name) {
             Some(name) if !is_known(name) => {
-                unknown.push(format!("--{name}"));
+                unknown.push(name.to_owned());
                 let is_value = |next: &OsString| {
                     next.to_str().is_none_or(|next| {
                         !next.starts_with('-') && !["sidecar", "router"].contains(&next)
                     })
                 };
-                if flag == Some(name) {
+                if word == *name {
                     words.next_if(is_value);
                 }
             }
@@ -368,6 +376,53 @@ fn split_unknown(
     (known, unknown)
 }
 
+/// Returns the flag of a word: `--domain` of `--domain=x`, `-x` of `-xvalue`.
+fn flag_name(word: &str) -> Option<&str> {
+    let name = word.split('=').next()?;
+    if name.starts_with("--") {
+        return (name != "--").then_some(name);
+    }
+    let letter = name.strip_prefix('-')?.chars().next()?;
+    Some(&name[..=letter.len_utf8()])
+}
+
+/// Validates Envoy's `COMPONENT:LEVEL,...`; an empty list is valid.
+fn component_levels(text: &str) -> Result<String, String> {
+    let is_entry = |entry: &str| {
+        let entry = entry.split_once(':');
+        entry.is_some_and(|(component, level)| !component.is_empty() && LOG_LEVELS.contains(&level))
+    };
+    if text.is_empty() || text.split(',').all(is_entry) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("expected COMPONENT:LEVEL,... with the levels {}", LOG_LEVELS.join(", ")))
+}
+
+fn address(text: &str) -> Result<String, String> {
+    // The agent replaces `$(HOST_IP)` by the node's address.
+    if is_address(&text.replacen("$(HOST_IP)", "127.0.0.1", 1)) {
+        return Ok(text.to_owned());
+    }
+    Err("expected HOST:PORT without a scheme, and a port from 1 to 65535".to_owned())
+}
+
+fn address_or_none(text: &str) -> Result<String, String> {
+    if text.is_empty() { Ok(String::new()) } else { address(text) }
+}
+
+fn method(text: &str) -> Result<Method, String> {
+    Method::from_bytes(text.to_ascii_uppercase().as_bytes())
+        .map_err(|_| "expected an HTTP method, such as GET or POST".to_owned())
+}
+
+fn http_url(text: &str) -> Result<Uri, String> {
+    let url = text.parse::<Uri>().ok();
+    let url = url.filter(|url| url.scheme_str() == Some("http") && url.host().is_some());
+    url.ok_or_else(|| {
+        "expected http://HOST[:PORT]/PATH, as http://localhost:15021/healthz/ready".to_owned()
+    })
+}
+
 fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
     text.parse().map(Duration::from_secs)
 }
@@ -375,6 +430,11 @@ fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
 fn milliseconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
     text.parse().map(Duration::from_millis)
 }
+
+/// Maximum of Envoy's worker threads; a larger number is a mistake.
+pub(crate) const MOST_THREADS: u32 = 65535;
+const LOG_LEVELS: [&str; 8] =
+    ["trace", "debug", "info", "warning", "warn", "error", "critical", "off"];
 
 #[cfg(test)]
 mod tests {
@@ -424,6 +484,9 @@ mod tests {
             proxy("pilot-agent proxy --trust-domain=a --old b router --alone --domain d");
         assert_eq!(unknown, ["--trust-domain", "--old", "--alone"]);
         assert_eq!((parsed.role, parsed.domain.as_deref()), (RoleArg::Router, Some("d")));
+        let (parsed, unknown) = proxy("pilot-agent proxy -x a -yb -z=c --domain d router");
+        assert_eq!(unknown, ["-x", "-y", "-z"]);
+        assert_eq!((parsed.role, parsed.domain.as_deref()), (RoleArg::Router, Some("d")));
         let (parsed, unknown) = proxy("pilot-agent proxy --old sidecar");
         assert_eq!((parsed.role, &*unknown), (RoleArg::Sidecar, &["--old".to_owned()][..]));
     }
@@ -432,6 +495,54 @@ mod tests {
     fn unknown_flags_of_other_commands_are_rejected() {
         let error = parse("pilot-agent wait --periodMilis 5").unwrap_err();
         assert!(error.contains("--periodMillis"), "{error}");
+    }
+
+    #[test]
+    fn last_value_of_a_repeated_flag_counts() {
+        let line = "pilot-agent proxy --domain a --concurrency 1 --domain b --concurrency=2 \
+                    --log_as_json --log_as_json=false --hotRestart --hotRestart=false";
+        let (parsed, _) = proxy(line);
+        assert_eq!((parsed.domain.as_deref(), parsed.concurrency), (Some("b"), Some(2)));
+        assert_eq!(parsed.hot_restart, Some(false));
+    }
+
+    #[test]
+    fn invalid_values_of_flags_are_usage_errors() {
+        for line in [
+            "proxy --discoveryAddress=foo",
+            "proxy --discoveryAddress=https://istiod:15012",
+            "proxy --serviceCluster=",
+            "proxy --zipkinAddress=foo",
+            "proxy --concurrency 65536",
+            "proxy --proxyLogLevel=loud",
+            "proxy --proxyComponentLogLevel=misc",
+            "proxy --proxyComponentLogLevel=misc:error,upstream:loud",
+            "wait --url=foo",
+            "wait --url=https://localhost/",
+            "request --debug-port=0 GET /x",
+        ] {
+            let words = std::iter::once("pilot-agent").chain(line.split(' ')).map(OsString::from);
+            let error = Arguments::parse_lenient(words).map(drop).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{line}");
+        }
+        let words = ["pilot-agent", "request", "G T", "/x"].map(OsString::from);
+        let error = Arguments::parse_lenient(words).map(drop).unwrap_err();
+        assert!(error.to_string().contains("expected an HTTP method"), "{error}");
+        for line in [
+            "proxy --proxyComponentLogLevel= --proxyLogLevel=off --zipkinAddress=$(HOST_IP):9411",
+            "proxy --proxyComponentLogLevel=misc:error,upstream:debug --discoveryAddress=[::1]:15012",
+            "request --debug-port=31020 get x",
+        ] {
+            parse(&format!("pilot-agent {line}")).unwrap();
+        }
+    }
+
+    #[test]
+    fn help_is_a_command() {
+        for line in ["pilot-agent help", "pilot-agent help proxy"] {
+            let help = parse(line).unwrap_err();
+            assert!(help.contains("Usage: pilot-agent"), "{help}");
+        }
     }
 
     #[test]

@@ -1,16 +1,18 @@
 //! Entry point: parses the command line and runs a command.
 
 use std::ffi::OsString;
+use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use tokio::runtime::Runtime;
 
 use crate::arguments::{Arguments, Command, IptablesArgs};
-use crate::config::{self, Inputs};
+use crate::config::{self, ConfigError, Inputs};
 use crate::environment::Environment;
 use crate::supervisor::envoy_child::become_envoy;
 use crate::{agent, commands, log};
@@ -54,7 +56,8 @@ pub fn main(
     };
     done.unwrap_or_else(|error: anyhow::Error| {
         complain(&format!("{error:#}"));
-        ExitCode::FAILURE
+        let is_usage = error.downcast_ref::<ConfigError>().is_some_and(ConfigError::is_usage);
+        if is_usage { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
     })
 }
 
@@ -71,12 +74,30 @@ fn run_proxy(inputs: Inputs) -> Result<ExitCode> {
     for warning in &resolved.warnings {
         tracing::warn!("{warning}");
     }
+    if let Some(envoy) = &resolved.config.envoy {
+        check_binary(&envoy.binary)?;
+    }
     let exit = runtime()?.block_on(agent::run(inputs, resolved.config))?;
     if exit.is_failure() {
         bail!("{exit}");
     }
     tracing::info!("{exit}");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Fails if Envoy cannot be started from this path. A name without a folder is found in PATH.
+fn check_binary(binary: &Path) -> Result<()> {
+    if binary.components().count() == 1 {
+        return Ok(());
+    }
+    let problem = match fs::metadata(binary) {
+        Err(error) => error.to_string(),
+        Ok(file) if !file.is_file() => "it is not a file".to_owned(),
+        Ok(file) if file.permissions().mode() & 0o111 == 0 => "it is not executable".to_owned(),
+        Ok(_) => return Ok(()),
+    };
+    let binary = binary.display();
+    bail!("binaryPath {binary}: {problem}; hint: set binaryPath of ProxyConfig to Envoy's program");
 }
 
 /// Runs a command on a runtime of one thread.
@@ -123,3 +144,23 @@ fn complain(message: &str) {
 }
 
 const USAGE: u8 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn binary_that_cannot_be_started_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let binary = folder.path().join("envoy");
+        let problem = || check_binary(&binary).unwrap_err().to_string();
+        let start = format!("binaryPath {}: ", binary.display());
+        assert!(problem().starts_with(&start), "{}", problem());
+        fs::write(&binary, "").unwrap();
+        assert!(problem().contains("it is not executable; hint: "), "{}", problem());
+        fs::set_permissions(&binary, fs::Permissions::from_mode(0o755)).unwrap();
+        check_binary(&binary).unwrap();
+        check_binary(Path::new("envoy")).unwrap();
+        assert!(check_binary(folder.path()).is_err());
+    }
+}

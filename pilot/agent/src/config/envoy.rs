@@ -12,6 +12,7 @@ use super::inputs::Inputs;
 use super::metadata;
 use super::options::{DrainOptions, EnvoyOptions, Pod};
 use super::{services, statistics};
+use crate::arguments::MOST_THREADS;
 use crate::environment::Environment;
 use crate::environment::variables::{
     BYPASS_OVERLOAD_MANAGER_FOR_STATIC_LISTENERS, CONTAINER_NAME, ENVOY_PROMETHEUS_PORT,
@@ -111,10 +112,17 @@ pub(super) fn drain(
 /// one per CPU.
 fn concurrency(inputs: &Inputs, config: &ProxyConfig) -> Result<Option<u32>, ConfigError> {
     if let Some(threads) = config.number_at("concurrency") {
-        let problem = || ConfigError::field("concurrency", format!("{threads} is not 0 or more"));
-        return u32::try_from(threads).map(Some).map_err(|_| problem());
+        let valid = u32::try_from(threads).ok().filter(|threads| *threads <= MOST_THREADS);
+        return valid.map(Some).ok_or_else(|| {
+            let problem = format!("{threads} is not a number from 0 to {MOST_THREADS}");
+            ConfigError::field("concurrency", problem)
+        });
     }
-    let limit = inputs.environment.parse(ISTIO_CPU_LIMIT, "a number of CPUs")?;
+    let expected = "a number of CPUs, at most 65535";
+    let limit = inputs.environment.parse(ISTIO_CPU_LIMIT, expected)?;
+    if limit.is_some_and(|limit| limit > MOST_THREADS) {
+        return Err(inputs.environment.wrong(ISTIO_CPU_LIMIT, expected).into());
+    }
     Ok(limit.or(inputs.arguments.concurrency))
 }
 

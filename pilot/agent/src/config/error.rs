@@ -44,6 +44,16 @@ pub enum ConfigError {
         /// Reason.
         problem: String,
     },
+    /// Two listeners of the pod would have the same port.
+    #[error("{first} and {second} both have port {port}; hint: set another port")]
+    Ports {
+        /// Setting or function with the port.
+        first: &'static str,
+        /// Setting with the same port.
+        second: &'static str,
+        /// Port.
+        port: u16,
+    },
     /// An annotation has an invalid value.
     #[error("annotation {annotation} has the invalid value {value:?}: {problem}")]
     Annotation {
@@ -65,6 +75,11 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
+    /// Returns true if a flag has the invalid value.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Layer { layer, .. } if layer.starts_with("--") || layer == FLAGS)
+    }
+
     /// Returns the error about a layer of `ProxyConfig`. The problem may quote a value of any length.
     pub(super) fn layer(layer: impl Into<String>, problem: &str) -> Self {
         let problem = documents::excerpt::shorten(problem).into_owned();
@@ -82,3 +97,6 @@ impl ConfigError {
         Self::Field { field: field.into(), problem: problem.into() }
     }
 }
+
+/// Layer of the flags of 2017.
+pub(super) const FLAGS: &str = "flags of the command line";

@@ -7,7 +7,7 @@ use mesh::proxy_config_rules;
 use serde_json::{Map, Value};
 
 use super::annotations;
-use super::error::ConfigError;
+use super::error::{ConfigError, FLAGS};
 use super::inputs::Inputs;
 use crate::arguments::ClassicArgs;
 use crate::environment::variables::PROXY_CONFIG;
@@ -37,7 +37,7 @@ impl Layers {
             layers.proxy_config = mesh.default_config;
             layers.check(&file)?;
         }
-        layers.put("flags of the command line", &flags(&inputs.arguments.classic))?;
+        layers.put(FLAGS, &flags(&inputs.arguments.classic))?;
         layers.put_text(PROXY_CONFIG.name, inputs.environment.text(PROXY_CONFIG))?;
         if let Some(text) = inputs.files.annotations.get(annotations::PROXY_CONFIG) {
             layers.put_text(&format!("annotation {}", annotations::PROXY_CONFIG), text)?;

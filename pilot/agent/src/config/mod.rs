@@ -11,6 +11,7 @@ mod layers;
 mod metadata;
 pub mod options;
 mod pod;
+mod ports;
 mod services;
 mod statistics;
 mod status;
@@ -80,6 +81,7 @@ pub fn resolve(inputs: &Inputs) -> Result<Resolved, ConfigError> {
         proxy_config,
         metadata,
     };
+    ports::check(inputs, &config)?;
     Ok(Resolved { config, warnings })
 }
 

@@ -242,8 +242,16 @@ fn invalid_input_names_its_source() {
             "mesh file ./etc/istio/config/mesh: drainDuration: ",
         ),
         (
-            Case { flags: "--discoveryAddress nowhere", ..case },
-            "flags of the command line: discoveryAddress: ",
+            Case { flags: "--statsdUdpAddress nowhere", ..case },
+            "flags of the command line: statsdUdpAddress: ",
+        ),
+        (
+            Case { environment: &[("PROXY_CONFIG", "concurrency: 65536")], ..case },
+            "ProxyConfig field concurrency: 65536 is not a number from 0 to 65535",
+        ),
+        (
+            Case { environment: &[("ISTIO_CPU_LIMIT", "65536")], ..case },
+            "ISTIO_CPU_LIMIT has the invalid value",
         ),
         (Case { flags: "--parentShutdownDuration 1s", ..case }, "--parentShutdownDuration: "),
         (
@@ -257,6 +265,59 @@ fn invalid_input_names_its_source() {
     ] {
         let error = case.error();
         assert!(error.starts_with(start), "{error}\n{start}");
+    }
+}
+
+#[test]
+fn listeners_have_different_ports() {
+    let capture = ("ISTIO_META_DNS_CAPTURE", "true");
+    let case = Case::default();
+    for (case, start) in [
+        (
+            Case { environment: &[("PROXY_CONFIG", "statusPort: 15000")], ..case },
+            "proxyAdminPort and statusPort both have port 15000; hint: ",
+        ),
+        (
+            Case { flags: "--proxyAdminPort 15021", ..case },
+            "--proxyAdminPort and ENVOY_STATUS_PORT both have port 15021",
+        ),
+        (
+            Case { environment: &[("ENVOY_PROMETHEUS_PORT", "15021")], ..case },
+            "ENVOY_STATUS_PORT and ENVOY_PROMETHEUS_PORT both",
+        ),
+        (
+            Case { annotations: "status.sidecar.istio.io/port=\"15001\"", ..case },
+            "the listener of captured outbound connections and annotation status.sidecar.istio.io/port both",
+        ),
+        (
+            Case { environment: &[("DNS_PROXY_ADDR", "localhost:15020"), capture], ..case },
+            "statusPort and DNS_PROXY_ADDR both have port 15020",
+        ),
+        (
+            Case { environment: &[("ENVOY_STATUS_PORT", "15004")], ..case },
+            "the debug interface of the control plane and ENVOY_STATUS_PORT both",
+        ),
+    ] {
+        let error = case.error();
+        assert!(error.starts_with(start), "{error}\n{start}");
+    }
+    // A gateway captures nothing, and nothing listens for Envoy without Envoy.
+    let environment = [("PROXY_CONFIG", "statusPort: 15006")];
+    resolved(&Case { role: "router", environment: &environment, ..case });
+    let environment = [("PROXY_CONFIG", "statusPort: 15021"), ("DISABLE_ENVOY", "true")];
+    resolved(&Case { environment: &environment, ..case });
+}
+
+#[test]
+fn invalid_flags_are_usage_errors() {
+    for (flags, usage) in [
+        ("--ip 10.0.0.9 --parentShutdownDuration 1s", true),
+        ("--statsdUdpAddress foo", true),
+        ("--ip ten", true),
+        ("--ip 10.0.0.9 --proxyAdminPort 15021", false),
+    ] {
+        let case = Case { flags, environment: &[("INSTANCE_IP", "")], ..Case::default() };
+        assert_eq!(resolve(&case.inputs()).unwrap_err().is_usage(), usage, "{flags}");
     }
 }
 
