@@ -13,14 +13,16 @@ use rustix::process::Signal;
 use tokio::process::Child;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::bootstrap_files::BootstrapFiles;
 use super::cgroup::{Memory, out_of_memory_kills};
 use super::connections::{self, active_connections};
+use super::error_output;
 use super::machine::{
     Action, Connections, Event, Exit, ExitStatus, Revision, State, Timer, Verdict,
 };
+use super::parent_socket::ParentSocket;
 use super::preconditions::{Preconditions, validate};
 use super::process::{Process, describe, reap_orphans};
 use super::shared_memory::SharedMemory;
@@ -34,8 +36,8 @@ use crate::health::{Health, Part};
 pub(super) enum Message {
     /// An event of the machine.
     Event(Event),
-    /// The process of an epoch has ended.
-    Ended(u32, io::Result<ProcessStatus>),
+    /// The process of an epoch has ended, with this last error in its log.
+    Ended(u32, io::Result<ProcessStatus>, Option<String>),
 }
 
 /// Processes, timers and outputs of supervision.
@@ -69,6 +71,7 @@ struct Epoch {
     revision: Revision,
     observer: JoinHandle<()>,
     is_live: bool,
+    parent_socket: Option<ParentSocket>,
 }
 
 impl Executor {
@@ -154,7 +157,7 @@ impl Executor {
                 }
                 self.send(event);
             }
-            Message::Ended(epoch, status) => self.ended(epoch, status),
+            Message::Ended(epoch, status, error) => self.ended(epoch, status, error),
         }
     }
 
@@ -225,31 +228,50 @@ impl Executor {
             command::arguments(&self.options.envoy, &desired, &path, hot_restart, epoch);
         let Options { agent, envoy, .. } = &self.options;
         let (process, mut child) =
-            Process::start(agent, &envoy.binary, &arguments, Stdio::inherit(), Stdio::inherit())
+            Process::start(agent, &envoy.binary, &arguments, Stdio::inherit(), Stdio::piped())
                 .map_err(|error| format!("starting {}: {error}", agent.display()))?;
         tracing::info!("starting Envoy (epoch {epoch}, process {})", process.id());
         self.metrics.starts.inc();
         let messages = self.messages.clone();
+        let (tail, output) = watch::channel(Vec::new());
+        let passed_on = child
+            .stderr
+            .take()
+            .map(|stderr| tokio::spawn(error_output::pass_on(stderr, io::stderr(), tail)));
         tokio::spawn(async move {
             let status = child.wait().await;
+            if let Some(passed_on) = passed_on {
+                // A process that Envoy's wrapper left behind may keep the pipe open.
+                let _ = timeout(OUTPUT_TIMEOUT, passed_on).await;
+            }
+            let error = error_output::reason(&output.borrow());
             // The receiver ends with supervision.
-            let _ = messages.send(Message::Ended(epoch, status));
+            let _ = messages.send(Message::Ended(epoch, status, error));
         });
         let observer =
             tokio::spawn(guard::observe(self.admin.clone(), epoch, self.messages.clone()));
-        self.epochs.insert(epoch, Epoch { process, revision, observer, is_live: false });
+        let epoch_of_process =
+            Epoch { process, revision, observer, is_live: false, parent_socket: None };
+        self.epochs.insert(epoch, epoch_of_process);
         Ok(())
     }
 
-    fn ended(&mut self, epoch: u32, status: io::Result<ProcessStatus>) {
+    fn ended(&mut self, epoch: u32, status: io::Result<ProcessStatus>, last_error: Option<String>) {
         let Some(Epoch { observer, is_live, .. }) = self.epochs.remove(&epoch) else {
             return;
         };
         observer.abort();
         self.files.remove(epoch);
+        self.hold_parent_socket(epoch);
         let status = match status {
             Ok(status) if status.success() => ExitStatus::Clean,
-            Ok(status) => ExitStatus::Failed(self.failure(status)),
+            Ok(status) => {
+                let failure = self.failure(status);
+                ExitStatus::Failed(match last_error.filter(|_| !is_live) {
+                    Some(error) => format!("{failure}: {error}"),
+                    None => failure,
+                })
+            }
             Err(error) => ExitStatus::Failed(format!("waiting for it: {error}")),
         };
         match &status {
@@ -259,6 +281,16 @@ impl Executor {
         self.send(Event::Exited(epoch, status));
         if !is_live && !self.epochs.is_empty() {
             self.probe_admin();
+        }
+    }
+
+    /// Takes the address of an exited parent for the child that will send it a message.
+    fn hold_parent_socket(&mut self, parent: u32) {
+        let child = parent.checked_add(1).and_then(|child| self.epochs.get_mut(&child));
+        let Some(child) = child else { return };
+        match ParentSocket::bind(self.options.envoy.base_id, parent) {
+            Ok(socket) => child.parent_socket = Some(socket),
+            Err(error) => tracing::warn!("holding the socket of an exited Envoy: {error}"),
         }
     }
 
@@ -389,3 +421,5 @@ impl Executor {
 
 /// Envoy may be busy, and the drain has a deadline.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time to read the rest of an exited Envoy's output.
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);

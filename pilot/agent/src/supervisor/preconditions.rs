@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use super::bootstrap_files;
 use super::cgroup::Memory;
+use super::error_output::reason;
 use super::machine::Verdict;
 use super::process::describe;
 
@@ -59,7 +60,7 @@ pub(super) async fn validate(mut child: Child, file: PathBuf) -> Verdict {
             let _ = stderr.take(OUTPUT_LIMIT).read_to_end(&mut output).await;
         }
         let status = child.wait().await;
-        (status, String::from_utf8_lossy(&output).into_owned())
+        (status, output)
     };
     let ended = timeout(TIMEOUT, output).await;
     bootstrap_files::remove(&file);
@@ -69,17 +70,11 @@ pub(super) async fn validate(mut child: Child, file: PathBuf) -> Verdict {
     match status {
         Ok(status) if status.success() => Verdict::Allowed,
         Ok(status) => {
-            let reason = reason(&output).map_or_else(|| describe(status), str::to_owned);
+            let reason = reason(&output).unwrap_or_else(|| describe(status));
             Verdict::Rejected(format!("Envoy rejects it: {reason}"))
         }
         Err(error) => Verdict::Rejected(format!("its validation failed: {error}")),
     }
-}
-
-/// Returns the reason in Envoy's output: the last line, without the prefix of the log.
-fn reason(output: &str) -> Option<&str> {
-    let line = output.lines().rfind(|line| !line.trim().is_empty())?;
-    Some(line.rsplit_once("] ").map_or(line, |(_, message)| message).trim())
 }
 
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -99,13 +94,5 @@ mod tests {
         let expected = "a second Envoy needs more memory than the limit of 256 MiB leaves, with 200 \
                         MiB in use; raise the container's memory limit";
         assert_eq!(small.missing().unwrap(), expected);
-    }
-
-    #[test]
-    fn reason_of_envoy_is_its_last_line() {
-        let output = "[2026-11-23][1][info][main] [a.cc:1] x\n\
-                      [2026-11-23][1][critical][main] [a.cc:2] error initializing: no such field\n";
-        assert_eq!(reason(output), Some("error initializing: no such field"));
-        assert_eq!(reason("\n"), None);
     }
 }

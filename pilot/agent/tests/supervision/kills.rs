@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::wait;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::fixture::{Agent, PATIENCE, kill};
 use crate::load::{Clients, Protocol};
@@ -14,6 +14,8 @@ use crate::tests;
 
 tests![
     killed_envoy_ends_agent_with_error,
+    foreign_sigterm_to_envoy_ends_agent_with_error,
+    killed_parent_leaves_its_child_serving,
     killed_agent_takes_envoy_with_it,
     killed_agent_takes_both_envoys_of_a_hot_restart_with_it,
     random_kills_under_load_leave_nothing_behind,
@@ -25,6 +27,28 @@ fn killed_envoy_ends_agent_with_error() -> Result<()> {
     ensure!(!agent.ended()?.success());
     ensure!(agent.log().contains("exit: Envoy exited: killed by SIGKILL"), "{}", agent.log());
     agent.has_no_shared_memory()
+}
+
+fn foreign_sigterm_to_envoy_ends_agent_with_error() -> Result<()> {
+    let mut agent = Agent::new()?.started()?;
+    let pid = Pid::from_raw(agent.envoy(0)?).context("process id")?;
+    kill_process(pid, Signal::TERM)?;
+    ensure!(!agent.ended()?.success());
+    ensure!(agent.log().contains("exit: Envoy exited on its own"), "{}", agent.log());
+    agent.has_no_shared_memory()
+}
+
+/// A child tells its parent to exit before its own child takes over, and aborts if that fails.
+fn killed_parent_leaves_its_child_serving() -> Result<()> {
+    let mut agent = Agent::new()?.started()?;
+    agent.apply(&agent.bootstrap("b"))?;
+    agent.wait_for_log("serving Some(1)")?;
+    kill(agent.envoy(0)?)?;
+    for version in ["c", "d", "e"] {
+        agent.hot_restart(version)?;
+    }
+    ensure!(!agent.log().contains("connection refused"), "{}", agent.log());
+    agent.stop()
 }
 
 fn killed_agent_takes_envoy_with_it() -> Result<()> {

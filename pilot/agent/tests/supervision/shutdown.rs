@@ -14,7 +14,7 @@ tests![
     slow_requests_finish_during_drain,
     sigterm_after_drain_request_exits_at_once,
     quit_ends_without_draining,
-    quit_of_envoy_ends_agent_without_error,
+    quit_of_envoy_itself_ends_agent_with_error,
 ];
 
 /// The drain lasts until the slow requests are answered, and ends long before its deadline.
@@ -58,10 +58,10 @@ fn quit_ends_without_draining() -> Result<()> {
     agent.stop()
 }
 
-fn quit_of_envoy_ends_agent_without_error() -> Result<()> {
+fn quit_of_envoy_itself_ends_agent_with_error() -> Result<()> {
     let mut agent = Agent::new()?.started()?;
     agent.http(agent.admin_port(), "POST /quitquitquit")?;
-    ensure!(agent.ended()?.success());
+    ensure!(!agent.ended()?.success());
     agent.has_no_shared_memory()
 }
 

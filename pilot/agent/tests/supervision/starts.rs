@@ -11,6 +11,7 @@ use crate::tests;
 
 tests![
     envoy_that_exits_at_once_is_retried,
+    error_of_a_failed_start_is_reported,
     envoy_that_hangs_is_killed_and_retried,
     envoy_waits_for_its_configuration_beyond_the_guard,
     memory_limit_keeps_old_bootstrap,
@@ -32,6 +33,15 @@ fn envoy_that_exits_at_once_is_retried() -> Result<()> {
     ensure!(agent.log().contains("Envoy did not start: exit code 1"), "{}", agent.log());
     agent.wait_for_log("conditions []")?;
     ensure!(agent.version()? == "a");
+    agent.stop()
+}
+
+fn error_of_a_failed_start_is_reported() -> Result<()> {
+    let script = twice("exec $ENVOY --log-level bad");
+    let mut agent = Agent::new()?.with_script(&script)?.started()?;
+    let error = "error: invalid log level specified 'bad'";
+    ensure!(agent.log().contains(&format!("\n{error}\n")), "{}", agent.log());
+    agent.wait_for_log(&format!("Envoy did not start: exit code 1: {error}"))?;
     agent.stop()
 }
 

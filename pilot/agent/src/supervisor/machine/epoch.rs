@@ -74,6 +74,11 @@ impl Epochs {
         self.0.get(&epoch).is_some_and(|epoch| epoch.stage == Stage::Starting)
     }
 
+    /// True while a parent drains.
+    pub(super) fn is_retiring(&self) -> bool {
+        self.0.values().any(|epoch| epoch.stage == Stage::Retiring)
+    }
+
     /// True while an epoch starts or ends.
     pub(super) fn in_transition(&self) -> bool {
         self.0.values().any(|epoch| epoch.stage != Stage::Serving)

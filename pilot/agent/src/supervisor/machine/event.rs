@@ -125,7 +125,7 @@ pub enum Exit {
     Terminated,
     /// `POST /quitquitquit`.
     Quit,
-    /// Envoy exited with code 0, for example after `/quitquitquit` of its admin interface.
+    /// The serving Envoy exited with code 0, for example after a signal that the agent did not send.
     EnvoyQuit,
     /// The serving Envoy exited with an error.
     EnvoyExited(String),
@@ -139,7 +139,7 @@ impl Exit {
     /// True if the agent must exit with an error. [`Exit::BootstrapChanged`] does too: the kubelet
     /// restarts a container with `restartPolicy: OnFailure` only then.
     pub fn is_failure(&self) -> bool {
-        matches!(self, Self::EnvoyExited(_) | Self::StartFailed(_) | Self::BootstrapChanged)
+        !matches!(self, Self::Terminated | Self::Quit)
     }
 }
 
@@ -148,7 +148,10 @@ impl fmt::Display for Exit {
         match self {
             Self::Terminated => f.write_str("the agent received a termination signal"),
             Self::Quit => f.write_str("the agent was asked to quit"),
-            Self::EnvoyQuit => f.write_str("Envoy exited on request"),
+            Self::EnvoyQuit => f.write_str(
+                "Envoy exited on its own (exit code 0); to end it, request /quitquitquit of the \
+                 agent's status port",
+            ),
             Self::EnvoyExited(reason) => write!(f, "Envoy exited: {reason}"),
             Self::StartFailed(reason) => {
                 write!(f, "Envoy did not start in {} attempts: {reason}", super::retries::RETRIES + 1)

@@ -8,7 +8,10 @@
 //! - The first Envoy must respond within its guard, the next ones must be live: they are to replace
 //!   one that serves.
 //! - A serving Envoy that exits ends the agent, as in Istio: the kubelet restarts the container.
-//!   Exit code 0 is a requested exit (`/quitquitquit` of the admin interface) and no error.
+//!   Exit code 0 is an error too: signals from others and `/quitquitquit` of Envoy's own admin
+//!   interface cannot be distinguished.
+//! - A serving Envoy that exits with code 0 while a child starts was told so by the child, which has
+//!   the listeners: the child serves.
 //! - A child closes the admin interface of its parent early. If the child then fails, the parent
 //!   serves without admin interface ("silenced"), and another hot restart, of the desired bootstrap
 //!   or of the parent's own, brings it back.
@@ -153,7 +156,14 @@ impl State {
             || self.epochs.in_transition()
             || self.armed.contains(&Timer::Retry)
             || self.armed.contains(&Timer::Recheck);
-        let Some(target) = self.target().filter(|_| !waits) else { return };
+        let Some(target) = self.target() else { return };
+        if self.epochs.is_retiring() {
+            let message = "the changed bootstrap waits: the previous Envoy still drains";
+            actions.push(Action::Report(Some(message.to_owned())));
+        }
+        if waits {
+            return;
+        }
         if self.armed.insert(Timer::RateLimit) {
             actions.push(Action::Arm(Timer::RateLimit, rate_limit::INTERVAL));
         }
@@ -239,13 +249,17 @@ impl State {
             (Phase::Ending(_), _) => self.finish(actions),
             (Phase::Draining(_, exit), Stage::Serving) => self.end(exit.clone(), actions),
             (Phase::Draining(..) | Phase::Ended, _) => {}
-            (Phase::Running, Stage::Serving) => {
-                let exit = match status {
-                    ExitStatus::Clean => Exit::EnvoyQuit,
-                    ExitStatus::Failed(reason) => Exit::EnvoyExited(reason),
-                };
-                self.end(exit, actions);
-            }
+            (Phase::Running, Stage::Serving) => match (status, self.epochs.starting()) {
+                (ExitStatus::Clean, Some((child, _))) => self.live(child, actions),
+                (ExitStatus::Clean, None) => self.end(Exit::EnvoyQuit, actions),
+                (ExitStatus::Failed(reason), Some(_)) => {
+                    let reason = format!("{reason}, during a hot restart");
+                    self.end(Exit::EnvoyExited(reason), actions);
+                }
+                (ExitStatus::Failed(reason), None) => {
+                    self.end(Exit::EnvoyExited(reason), actions);
+                }
+            },
             (Phase::Running, Stage::Starting) => {
                 let reason = match status {
                     ExitStatus::Clean => "it exited before it was live".to_owned(),

@@ -245,15 +245,54 @@ fn exit_of_serving_envoy_aborts_all_epochs() {
     world.send(Event::Exited(0, crash()));
     assert_eq!((&world.killed, world.serving), (&[1].into(), None));
     world.send(Event::Exited(1, crash()));
-    assert_eq!(world.exit, Some(Exit::EnvoyExited("exit code 1".to_owned())));
+    assert_eq!(world.exit, Some(Exit::EnvoyExited("exit code 1, during a hot restart".to_owned())));
 }
 
 #[test]
-fn clean_exit_of_serving_envoy_is_no_error() {
+fn unrequested_clean_exit_of_envoy_is_an_error() {
     let mut world = World::serving(A);
     world.send(Event::Exited(0, ExitStatus::Clean));
     let exit = world.exit.expect("supervision ended");
-    assert!(!exit.is_failure(), "{exit}");
+    assert!(exit.is_failure(), "{exit}");
+}
+
+#[test]
+fn parent_that_exits_before_its_child_is_live_hands_over() {
+    let mut world = World::serving(A);
+    world.send(Event::Desired(B));
+    world.send(Event::Checked(B, Verdict::Allowed));
+    world.send(Event::Exited(0, ExitStatus::Clean));
+    assert_eq!((world.running(), world.serving), (vec![(1, B)], Some(1)));
+    assert!(world.killed.is_empty() && world.exit.is_none());
+    world.send(Event::Live(1));
+    world.send(Event::Desired(C));
+    world.hot_restart(C, 1);
+    assert_eq!(world.running(), [(2, C)]);
+}
+
+#[test]
+fn killed_parent_leaves_its_live_child_serving() {
+    let mut world = World::serving(A);
+    world.send(Event::Desired(B));
+    world.send(Event::Checked(B, Verdict::Allowed));
+    world.send(Event::Live(1));
+    world.send(Event::Exited(0, crash()));
+    assert_eq!((world.running(), world.serving), (vec![(1, B)], Some(1)));
+    assert!(world.exit.is_none());
+}
+
+#[test]
+fn change_during_drain_of_parent_is_reported() {
+    let mut world = World::serving(A);
+    world.send(Event::Desired(B));
+    world.send(Event::Checked(B, Verdict::Allowed));
+    world.send(Event::Live(1));
+    assert_eq!(world.report, None);
+    world.send(Event::Desired(C));
+    let report = world.report.clone().expect("the change is reported");
+    assert!(report.contains("the previous Envoy still drains"), "{report}");
+    world.send(Event::Desired(B));
+    assert_eq!(world.report, None);
 }
 
 #[test]
