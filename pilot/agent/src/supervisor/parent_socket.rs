@@ -22,9 +22,11 @@ impl ParentSocket {
     }
 }
 
-/// Returns Envoy's abstract name, which fills the address.
+/// Returns Envoy's abstract name, which fills the address. Its number is a sum of a signed base of
+/// 32 bits and an unsigned epoch of 64.
 fn name(base_id: u32, epoch: u32) -> Vec<u8> {
-    let number = u64::from(base_id) * 10 + u64::from(epoch % EPOCHS);
+    let base = i64::from(base_id.wrapping_mul(10).cast_signed()).cast_unsigned();
+    let number = base.wrapping_add(u64::from(epoch % EPOCHS));
     let mut name = format!("envoy_domain_socket_parent_{number}").into_bytes();
     name.resize(LENGTH, 0);
     name
@@ -44,5 +46,11 @@ mod tests {
         let name = name(778_899, 4);
         assert!(name.starts_with(b"envoy_domain_socket_parent_7788991\0"));
         assert_eq!(name.len(), 107);
+    }
+
+    #[test]
+    fn number_of_a_large_base_is_that_of_envoy() {
+        let name = name(239_301_460, 0);
+        assert!(name.starts_with(b"envoy_domain_socket_parent_18446744071807598920\0"));
     }
 }
