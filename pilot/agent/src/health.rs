@@ -46,6 +46,4 @@ pub enum Part {
     Listeners,
     /// Workload certificate.
     Certificate,
-    /// Table of names.
-    Dns,
 }

@@ -18,7 +18,6 @@ pub mod http;
 pub mod layout;
 pub mod log;
 pub mod log_limit;
-pub mod metrics;
 pub mod node;
 #[cfg(test)]
 mod reference;

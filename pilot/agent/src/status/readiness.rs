@@ -166,7 +166,6 @@ fn title(part: Part) -> &'static str {
         Part::Clusters => "clusters",
         Part::Listeners => "listeners",
         Part::Certificate => "workload certificate",
-        Part::Dns => "DNS",
     }
 }
 
