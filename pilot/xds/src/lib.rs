@@ -9,4 +9,6 @@ pub mod frame;
 pub mod messages;
 pub mod server;
 pub mod service;
+pub mod session;
+pub mod streams;
 pub mod type_urls;

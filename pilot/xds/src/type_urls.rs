@@ -11,6 +11,8 @@ pub const ROUTE: &str = "type.googleapis.com/envoy.config.route.v3.RouteConfigur
 /// Certificates and trust bundles (SDS).
 pub const SECRET: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
 
+/// Configuration of an extension (ECDS).
+pub const EXTENSION_CONFIG: &str = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig";
 /// Istio's name table, for the agent's DNS proxy.
 pub const NAME_TABLE: &str = "type.googleapis.com/istio.networking.nds.v1.NameTable";
 /// Istio's `ProxyConfig`, with additional roots for the agent.

@@ -1,0 +1,184 @@
+//! Server's side of an xDS stream as a pure state machine, for both variants.
+//!
+//! A [`Session`] takes requests and changes of the published state, and returns responses. It has
+//! one response in flight per type. Changes meanwhile wait for the ACK, which merges them: a
+//! client gets as many responses as it acknowledges.
+
+mod limits;
+mod push;
+mod request;
+mod resources;
+mod response;
+#[cfg(test)]
+mod tests;
+mod version;
+mod view;
+mod watch;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use limits::Bucket;
+use watch::{Resend, Watch};
+
+pub use limits::{Close, Limits};
+pub use request::{Request, Subscription};
+pub use resources::{Changes, Found, Name, Reference, Resources};
+pub use response::{Response, SentResource};
+pub use version::Version;
+pub use view::{NameView, TypeView};
+pub use watch::Rejection;
+
+use crate::service::Variant;
+use crate::type_urls::{ENDPOINT, HEALTH_INFORMATION};
+
+/// State of a stream.
+#[derive(Clone, Debug)]
+pub struct Session {
+    variant: Variant,
+    limits: Limits,
+    watches: BTreeMap<Arc<str>, Watch>,
+    /// Endpoints of clusters that were sent before the client has mentioned endpoints.
+    early_endpoints: BTreeSet<Name>,
+    /// Nonce of the last response.
+    nonce: u32,
+    /// Time of the current event, since the stream was opened.
+    now: Duration,
+    first_request: Option<Duration>,
+    bucket: Bucket,
+}
+
+/// Event of a stream.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// The client has sent a request.
+    Request(Request),
+    /// Resources may have changed since the last event.
+    Dirty(Changes),
+    /// A [`Session::deadline`] has passed.
+    Timer,
+}
+
+impl Session {
+    /// Creates the state of a new stream.
+    pub fn new(variant: Variant, limits: Limits) -> Self {
+        Self {
+            variant,
+            limits,
+            watches: BTreeMap::new(),
+            early_endpoints: BTreeSet::new(),
+            nonce: 0,
+            now: Duration::ZERO,
+            first_request: None,
+            bucket: Bucket::new(),
+        }
+    }
+
+    /// Takes an event, and returns the responses to send in order, or the reason to close the
+    /// stream. `now` counts from the opening of the stream. `resources` may differ from those of
+    /// the last call by an [`Event::Dirty`] alone.
+    pub fn step<R: Resources>(
+        &mut self,
+        now: Duration,
+        event: Event,
+        resources: &R,
+    ) -> Result<Vec<Response>, Close> {
+        self.now = now;
+        match event {
+            Event::Request(request) => self.request(request, resources)?,
+            Event::Dirty(changes) => self.mark(changes, resources),
+            Event::Timer => {
+                let limit = self.limits.first_request;
+                if self.first_request.is_none() && now >= limit {
+                    return Err(Close::FirstRequest { limit });
+                }
+            }
+        }
+        Ok(self.advance(resources))
+    }
+
+    /// Returns the time of the next [`Event::Timer`], since the stream was opened.
+    pub fn deadline(&self) -> Option<Duration> {
+        let Some(first) = self.first_request else { return Some(self.limits.first_request) };
+        let end = first + GRACE;
+        let waits = self.watches.values().any(|watch| !watch.dirty.is_empty());
+        (waits && self.now < end).then_some(end)
+    }
+
+    fn request<R: Resources>(&mut self, request: Request, resources: &R) -> Result<(), Close> {
+        self.first_request.get_or_insert(self.now);
+        request.check(&self.limits)?;
+        let Request { type_url, nonce, error, subscription } = request;
+        if type_url == HEALTH_INFORMATION {
+            // A report of the agent, which no resource answers.
+            return self.bucket.take(self.now, &self.limits);
+        }
+        let Some(watch) = self.watches.get_mut(&*type_url) else {
+            self.bucket.take(self.now, &self.limits)?;
+            if self.watches.len() >= self.limits.types {
+                return Err(Close::Types { limit: self.limits.types });
+            }
+            let mut watch = Watch::new(&type_url, &subscription, resources);
+            if type_url == ENDPOINT {
+                for name in std::mem::take(&mut self.early_endpoints) {
+                    if watch.entries.contains_key(&name) {
+                        watch.mark(name, Resend::Always);
+                    }
+                }
+            }
+            self.watches.insert(type_url.into(), watch);
+            return Ok(());
+        };
+        let in_flight = watch.in_flight.as_ref().map(|sent| sent.nonce.to_string());
+        let is_reply = in_flight.is_some_and(|expected| expected == nonce);
+        if !is_reply {
+            self.bucket.take(self.now, &self.limits)?;
+        }
+        if is_reply {
+            match error {
+                Some(error) => watch.reject(error),
+                None => watch.acknowledge(),
+            }
+        }
+        match subscription {
+            Subscription::Changes { subscribe, unsubscribe, .. } => {
+                watch.change(&type_url, &unsubscribe, &subscribe, resources);
+            }
+            // A stale request: the client repeats its names when it acknowledges the response that
+            // is on its way.
+            Subscription::Whole { .. }
+                if !is_reply && !nonce.is_empty() && watch.in_flight.is_some() => {}
+            Subscription::Whole { names, .. } => watch.replace(&type_url, &names, resources),
+        }
+        if watch.explicit > self.limits.names {
+            return Err(Close::Names { type_url, limit: self.limits.names });
+        }
+        Ok(())
+    }
+
+    fn mark<R: Resources>(&mut self, changes: Changes, resources: &R) {
+        match changes {
+            Changes::All => {
+                for (type_url, watch) in &mut self.watches {
+                    for name in watch.all(type_url, resources) {
+                        watch.mark(name, Resend::IfChanged);
+                    }
+                }
+            }
+            Changes::Names(names) => {
+                for (type_url, name) in names {
+                    if let Some(watch) = self.watches.get_mut(&type_url)
+                        && (watch.wildcard || watch.entries.contains_key(&name))
+                    {
+                        watch.mark(name, Resend::IfChanged);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Time in which a client that reconnects mentions all its types. Until then it may have listeners
+/// that the server does not know of.
+const GRACE: Duration = Duration::from_secs(5);

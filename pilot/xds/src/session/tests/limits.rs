@@ -1,0 +1,115 @@
+//! Limits, each with its reason.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use prost::Message;
+
+use super::state::State;
+use crate::messages::{DeltaDiscoveryRequest, Node};
+use crate::service::Variant;
+use crate::session::{Close, Event, Limits, Request, Session, Subscription};
+use crate::type_urls::{CLUSTER, ENDPOINT};
+
+const LIMITS: Limits = Limits {
+    names: 3,
+    name_bytes: 70,
+    metadata_bytes: 10,
+    types: 2,
+    requests_per_second: 10,
+    request_burst: 5,
+    first_request: Duration::from_secs(10),
+};
+
+fn request(type_url: &str, names: &[&str]) -> Event {
+    let subscribe = names.iter().map(ToString::to_string).collect();
+    let subscription =
+        Subscription::Changes { subscribe, unsubscribe: vec![], initial: BTreeMap::new() };
+    let type_url = type_url.to_owned();
+    Event::Request(Request { type_url, nonce: String::new(), error: None, subscription })
+}
+
+fn step(session: &mut Session, millis: u64, event: Event) -> Result<usize, Close> {
+    let responses = session.step(Duration::from_millis(millis), event, &State::default())?;
+    Ok(responses.len())
+}
+
+#[test]
+fn names_are_limited_in_one_request_and_in_sum() {
+    let mut session = Session::new(Variant::Delta, LIMITS);
+    let close = Close::Names { type_url: ENDPOINT.to_owned(), limit: 3 };
+    let many = request(ENDPOINT, &["a", "b", "c", "d"]);
+    assert_eq!(step(&mut session, 0, many), Err(close.clone()));
+    step(&mut session, 0, request(ENDPOINT, &["a", "b", "c"])).unwrap();
+    assert_eq!(step(&mut session, 0, request(ENDPOINT, &["d"])), Err(close));
+}
+
+#[test]
+fn long_name_closes_the_stream() {
+    let mut session = Session::new(Variant::Delta, LIMITS);
+    let name = "a".repeat(71);
+    let closed = step(&mut session, 0, request(ENDPOINT, &[&name])).unwrap_err();
+    assert!(closed.to_string().contains("71 bytes"), "{closed}");
+}
+
+#[test]
+fn types_are_limited() {
+    let mut session = Session::new(Variant::Delta, LIMITS);
+    for type_url in [CLUSTER, ENDPOINT] {
+        step(&mut session, 0, request(type_url, &[])).unwrap();
+    }
+    assert_eq!(step(&mut session, 0, request("other", &[])), Err(Close::Types { limit: 2 }));
+}
+
+#[test]
+fn requests_are_limited_by_the_second() {
+    let mut session = Session::new(Variant::Delta, LIMITS);
+    for _ in 0..5 {
+        step(&mut session, 0, request(ENDPOINT, &["a"])).unwrap();
+    }
+    let close = Err(Close::Rate { limit: 10 });
+    assert_eq!(step(&mut session.clone(), 0, request(ENDPOINT, &["a"])), close);
+    step(&mut session, 100, request(ENDPOINT, &["a"])).unwrap();
+    assert_eq!(step(&mut session, 100, request(ENDPOINT, &["a"])), close);
+}
+
+#[test]
+fn acknowledgements_are_not_limited() {
+    let mut session = Session::new(Variant::Delta, LIMITS);
+    let mut state = State::default();
+    let mut responses = session.step(Duration::ZERO, request(CLUSTER, &[]), &state).unwrap();
+    for content in 0..100 {
+        let mut event = request(CLUSTER, &[]);
+        if let Event::Request(request) = &mut event {
+            request.nonce = responses[0].nonce.to_string();
+        }
+        session.step(Duration::ZERO, event, &state).unwrap();
+        state = State::default().cluster("a", content);
+        let dirty = Event::Dirty(crate::session::Changes::All);
+        responses = session.step(Duration::ZERO, dirty, &state).unwrap();
+    }
+}
+
+#[test]
+fn silent_client_is_closed() {
+    let mut session = Session::new(Variant::Delta, LIMITS);
+    assert_eq!(session.deadline(), Some(LIMITS.first_request));
+    assert_eq!(step(&mut session, 9_999, Event::Timer), Ok(0));
+    let close = Err(Close::FirstRequest { limit: LIMITS.first_request });
+    assert_eq!(step(&mut session, 10_000, Event::Timer), close);
+}
+
+#[test]
+fn large_metadata_closes_the_stream() {
+    let node = Node { metadata: vec![7; 11].into(), ..Node::default() };
+    let node = Some(node.encode_to_vec().into());
+    let frame = DeltaDiscoveryRequest { node, ..DeltaDiscoveryRequest::default() };
+    let decoded = Request::decode(Variant::Delta, frame.encode_to_vec().into(), &LIMITS);
+    assert_eq!(decoded, Err(Close::Metadata { length: 11, limit: 10 }));
+}
+
+#[test]
+fn undecodable_request_closes_the_stream() {
+    let closed = Request::decode(Variant::Delta, vec![0xff].into(), &LIMITS).unwrap_err();
+    assert_eq!(closed.status().code(), tonic::Code::InvalidArgument);
+}

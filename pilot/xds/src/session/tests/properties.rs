@@ -1,0 +1,261 @@
+//! Random states, delays, NACKs and reconnects against the model of Envoy.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::client::{Client, TYPES};
+use super::state::{State, cluster, endpoint, route};
+use crate::service::Variant;
+use crate::session::{Changes, Event, Limits, Request, Session};
+use crate::type_urls::{CLUSTER, ENDPOINT, LISTENER, ROUTE};
+
+/// Server and client with messages on their way.
+struct World {
+    variant: Variant,
+    session: Session,
+    client: Client,
+    state: State,
+    to_server: VecDeque<Bytes>,
+    to_client: VecDeque<Bytes>,
+    now: Duration,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    ToServer,
+    ToClient,
+    Publish(Shape),
+    Reconnect([usize; 4]),
+    Wait,
+}
+
+impl World {
+    fn new(variant: Variant, state: State, bad: BTreeSet<String>) -> Self {
+        let mut client = Client::new(variant, bad);
+        let to_server = client.connect([0, 1, 2, 3]).into();
+        let session = Session::new(variant, LIMITS);
+        let to_client = VecDeque::new();
+        Self { variant, session, client, state, to_server, to_client, now: Duration::ZERO }
+    }
+
+    fn event(&mut self, event: Event) {
+        let responses = self.session.step(self.now, event, &self.state).unwrap();
+        let variant = self.variant;
+        self.to_client.extend(responses.into_iter().map(|response| response.encode(variant)));
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::ToServer => {
+                if let Some(frame) = self.to_server.pop_front() {
+                    let request = Request::decode(self.variant, frame, &LIMITS).unwrap().0;
+                    self.event(Event::Request(request));
+                }
+            }
+            Step::ToClient => {
+                if let Some(frame) = self.to_client.pop_front() {
+                    self.to_server.extend(self.client.receive(frame));
+                }
+            }
+            Step::Publish(shape) => {
+                self.state = shape.state();
+                self.event(Event::Dirty(Changes::All));
+            }
+            Step::Reconnect(order) => {
+                self.to_client.clear();
+                self.to_server = self.client.connect(*order).into();
+                self.session = Session::new(self.variant, LIMITS);
+                self.now = Duration::ZERO;
+            }
+            // A client mentions all its types at once.
+            Step::Wait if !self.to_server.is_empty() => {}
+            Step::Wait => {
+                self.now += Duration::from_secs(3);
+                self.event(Event::Timer);
+            }
+        }
+    }
+
+    /// Delivers all messages.
+    fn drain(&mut self) {
+        for _ in 0..1000 {
+            if self.to_server.is_empty() && self.to_client.is_empty() {
+                if self.now > Duration::from_secs(9) {
+                    return;
+                }
+                self.step(&Step::Wait);
+            }
+            self.step(&Step::ToServer);
+            self.step(&Step::ToClient);
+        }
+        panic!("server and client never come to rest");
+    }
+
+    fn check_equal(&self) {
+        for type_url in TYPES {
+            let mut wanted = self.state.versions(type_url);
+            if matches!(type_url, ENDPOINT | ROUTE) {
+                wanted.retain(|name, _| self.client.names(type_url).contains(name));
+            }
+            assert_eq!(self.client.versions(type_url), wanted, "{type_url}");
+        }
+        assert!(!self.client.is_warming(), "a cluster waits for its endpoints");
+        for view in self.session.view() {
+            assert!(view.waiting.is_empty() && view.in_flight.is_none(), "{view:?}");
+        }
+    }
+}
+
+/// Content of a state.
+#[derive(Clone, Debug)]
+struct Shape {
+    clusters: [Option<(u8, usize)>; 5],
+    endpoints: [u8; 4],
+    routes: [Option<(u8, [bool; 5])>; 3],
+    listeners: [Option<(u8, usize, [bool; 5])>; 3],
+}
+
+impl Shape {
+    fn state(&self) -> State {
+        let mut state = State::default();
+        let mut used = BTreeSet::new();
+        for (index, found) in self.clusters.iter().enumerate() {
+            if let Some((content, endpoints)) = found {
+                used.insert(*endpoints);
+                let needed = vec![endpoint(&format!("e{endpoints}"))];
+                state = state.with(CLUSTER, &format!("c{index}"), *content, needed);
+            }
+        }
+        for index in used {
+            state = state.endpoints(&format!("e{index}"), self.endpoints[index]);
+        }
+        let clusters = |wanted: &[bool; 5]| {
+            let wanted = (0..5).filter(|index| wanted[*index] && self.clusters[*index].is_some());
+            wanted.map(|index| cluster(&format!("c{index}"))).collect::<Vec<_>>()
+        };
+        for (index, found) in self.routes.iter().enumerate() {
+            if let Some((content, wanted)) = found {
+                state = state.with(ROUTE, &format!("r{index}"), *content, clusters(wanted));
+            }
+        }
+        for (index, found) in self.listeners.iter().enumerate() {
+            if let Some((content, needed, wanted)) = found {
+                let mut references = clusters(wanted);
+                if self.routes[*needed].is_some() {
+                    references.push(route(&format!("r{needed}")));
+                }
+                state = state.with(LISTENER, &format!("l{index}"), *content, references);
+            }
+        }
+        state
+    }
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
+    let content = || 0..3_u8;
+    let clusters = prop::array::uniform5(prop::option::of((content(), 0..4_usize)));
+    let endpoints = prop::array::uniform4(content());
+    let mask = || prop::array::uniform5(any::<bool>());
+    let routes = prop::array::uniform3(prop::option::of((content(), mask())));
+    let listeners = prop::array::uniform3(prop::option::of((content(), 0..3_usize, mask())));
+    (clusters, endpoints, routes, listeners).prop_map(|(clusters, endpoints, routes, listeners)| {
+        Shape { clusters, endpoints, routes, listeners }
+    })
+}
+
+fn order() -> impl Strategy<Value = [usize; 4]> {
+    Just([0, 1, 2, 3]).prop_shuffle()
+}
+
+fn steps(reconnects: u32) -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        12 => Just(Step::ToServer),
+        12 => Just(Step::ToClient),
+        3 => shape().prop_map(Step::Publish),
+        reconnects => order().prop_map(Step::Reconnect),
+        1 => Just(Step::Wait),
+    ];
+    prop::collection::vec(step, 0..120)
+}
+
+fn run(variant: Variant, first: &Shape, steps: &[Step], bad: BTreeSet<String>) -> World {
+    let mut world = World::new(variant, first.state(), bad);
+    for step in steps {
+        world.step(step);
+    }
+    world.drain();
+    world
+}
+
+fn published(first: &Shape, steps: &[Step]) -> Vec<State> {
+    let later = steps.iter().filter_map(|step| match step {
+        Step::Publish(shape) => Some(shape),
+        _ => None,
+    });
+    [first].into_iter().chain(later).map(Shape::state).collect()
+}
+
+/// Selects versions of the states that the client rejects.
+fn bad(first: &Shape, steps: &[Step], of_256: u8) -> BTreeSet<String> {
+    let versions = published(first, steps).into_iter().flat_map(|state| {
+        TYPES.into_iter().flat_map(move |kind| state.versions(kind).into_values())
+    });
+    versions.filter(|version| version.bytes().fold(0, u8::wrapping_add) < of_256).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn delta_client_reaches_each_state(first in shape(), steps in steps(1), order in order()) {
+        let mut world = run(Variant::Delta, &first, &steps, BTreeSet::new());
+        world.check_equal();
+        // Another replica with the same state.
+        world.step(&Step::Reconnect(order));
+        world.drain();
+        prop_assert_eq!(&world.client.received, &vec![]);
+        prop_assert_eq!(&world.client.removed, &vec![]);
+        world.check_equal();
+    }
+
+    #[test]
+    fn sotw_client_reaches_each_state(first in shape(), steps in steps(0), order in order()) {
+        let mut world = run(Variant::StateOfTheWorld, &first, &steps, BTreeSet::new());
+        world.check_equal();
+        world.step(&Step::Reconnect(order));
+        world.client.repeats = true;
+        world.drain();
+        world.client.received.retain(|(kind, ..)| matches!(*kind, CLUSTER | LISTENER));
+        prop_assert_eq!(&world.client.received, &vec![]);
+        prop_assert_eq!(&world.client.removed, &vec![]);
+        world.check_equal();
+    }
+
+    #[test]
+    fn rejected_version_is_sent_twice_per_change(first in shape(), steps in steps(0)) {
+        let bad = bad(&first, &steps, 40);
+        // The model checks after each message that nothing refers to a missing cluster.
+        let world = run(Variant::Delta, &first, &steps, bad.clone());
+        for sent in world.client.received.iter().filter(|(.., version)| bad.contains(version)) {
+            let times = world.client.received.iter().filter(|other| *other == sent).count();
+            let changes = published(&first, &steps).into_iter().filter(|state| {
+                TYPES.iter().any(|kind| state.versions(kind).values().any(|v| *v == sent.2))
+            });
+            let most = 2 * changes.count();
+            prop_assert!(times <= most, "{:?} was sent {} times, not {}", sent, times, most);
+        }
+    }
+}
+
+const LIMITS: Limits = Limits {
+    names: 100,
+    name_bytes: 100,
+    metadata_bytes: 100,
+    types: 16,
+    requests_per_second: 1000,
+    request_burst: 10_000,
+    first_request: Duration::from_secs(3600),
+};

@@ -1,0 +1,78 @@
+//! Version of a resource: 64 bits of a content hash.
+
+use std::fmt;
+use std::num::NonZeroU64;
+
+/// Version of a resource. Two resources with equal versions have equal content.
+///
+/// Its text is 13 characters of base32. A number instead of text keeps a session small: eight
+/// bytes per name.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Version(NonZeroU64);
+
+impl Version {
+    /// Version of a resource that another control plane sent. It equals no version of ours.
+    pub const FOREIGN: Self = Self(NonZeroU64::MAX);
+
+    /// Creates the version from a hash of the content. The hash needs fixed keys: all replicas
+    /// have to agree.
+    pub fn from_hash(hash: u64) -> Self {
+        match NonZeroU64::new(hash) {
+            Some(hash) if hash != NonZeroU64::MAX => Self(hash),
+            // Zero and FOREIGN are taken; another value is as good as any.
+            _ => Self(NonZeroU64::MIN),
+        }
+    }
+
+    /// Parses the text that a client repeats. Unknown text becomes [`Version::FOREIGN`].
+    pub fn parse(text: &str) -> Self {
+        if text.len() != LENGTH {
+            return Self::FOREIGN;
+        }
+        let digits = text.bytes().map(|byte| ALPHABET.iter().position(|digit| *digit == byte));
+        let value = digits.into_iter().try_fold(0_u64, |value, digit| {
+            value.checked_mul(32)?.checked_add(u64::try_from(digit?).ok()?)
+        });
+        value.and_then(NonZeroU64::new).map_or(Self::FOREIGN, Self)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for digit in (0..LENGTH).rev() {
+            let index = (self.0.get() >> (5 * digit)) & 31;
+            let index = usize::try_from(index).unwrap_or_default();
+            fmt::Write::write_char(formatter, char::from(ALPHABET[index]))?;
+        }
+        Ok(())
+    }
+}
+
+/// Base32 of RFC 4648, in lower case.
+const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+const LENGTH: usize = 13;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn foreign_text_equals_no_version() {
+        for text in ["", "1", "2026-01-01T00:00:00Z/7", "7777777777777", "aaaaaaaaaaaaa"] {
+            assert_eq!(Version::parse(text), Version::FOREIGN, "{text}");
+        }
+        for hash in [0, 1, u64::MAX] {
+            assert_ne!(Version::from_hash(hash), Version::FOREIGN);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn text_parses_to_the_same_version(hash: u64) {
+            let version = Version::from_hash(hash);
+            prop_assert_eq!(Version::parse(&version.to_string()), version);
+        }
+    }
+}

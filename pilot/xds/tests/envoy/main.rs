@@ -1,0 +1,193 @@
+//! Envoy itself as the client of a session, in both variants of the protocol.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics has failed")]
+
+mod backend;
+mod resources;
+mod server;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use e2e::http;
+use e2e::port::free_port;
+use e2e::process::Process;
+use e2e::programs::Programs;
+use e2e::run_folder::RunFolder;
+use e2e::wait::until;
+use pilot_xds::service::Variant;
+use serde_json::json;
+
+use backend::{Backend, Load};
+use resources::State;
+use server::Server;
+
+#[test]
+fn envoy_follows_delta_changes_without_an_error() {
+    follows(Variant::Delta);
+}
+
+#[test]
+fn envoy_follows_sotw_changes_without_an_error() {
+    follows(Variant::StateOfTheWorld);
+}
+
+fn follows(variant: Variant) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let _entered = runtime.enter();
+    let (one, two) = (Backend::start("one"), Backend::start("two"));
+    let listen = local(free_port().unwrap());
+    let state = |used: &str| State::default().listener(listen).route("/", used);
+    let first = state("a").cluster("a", 1).endpoints("a", &[one]);
+    let server = Server::start(local(free_port().unwrap()), first);
+    let folder = RunFolder::of_process().unwrap();
+    let admin = local(free_port().unwrap());
+    let mut envoy = start_envoy(&folder, server.address, admin, variant);
+    let answers = || answer(listen, "/", "one").map_err(anyhow::Error::msg);
+    envoy.wait_until("the first answer", Duration::from_secs(60), answers).unwrap();
+
+    let load = Load::start(listen);
+    // Another cluster, twice, the old one removed.
+    server.publish(state("b").cluster("b", 1).endpoints("b", &[two]));
+    wait_for("the new cluster", || answer(listen, "/", "two"));
+    wait_for("the removal", || clusters(admin, &["b"]));
+    server.publish(state("a").cluster("a", 1).endpoints("a", &[one]));
+    wait_for("the old cluster", || answer(listen, "/", "one"));
+    wait_for("the second removal", || clusters(admin, &["a"]));
+    // Changed clusters, whose endpoints do not change.
+    for content in 2..6 {
+        server.publish(state("a").cluster("a", content).endpoints("a", &[one]));
+        server.wait_until_settled();
+    }
+    // Endpoints replaced, and those of another route scaled to zero and back.
+    let scaled = |endpoints: &[SocketAddr], used: &[SocketAddr]| {
+        let state = state("a").route("/idle", "c").cluster("a", 5).cluster("c", 1);
+        state.endpoints("a", used).endpoints("c", endpoints)
+    };
+    for _ in 0..3 {
+        server.publish(scaled(&[two], &[one, two]));
+        wait_for("the added endpoint", || answer(listen, "/idle", "two"));
+        server.publish(scaled(&[], &[two]));
+        wait_for("no endpoint", || match http::get(listen, "/idle").unwrap().status {
+            503 => Ok(()),
+            status => Err(format!("status {status}")),
+        });
+        wait_for("the replaced endpoint", || answer(listen, "/", "two"));
+    }
+    server.publish(scaled(&[one], &[two]));
+    wait_for("endpoints again", || answer(listen, "/idle", "one"));
+    server.wait_until_settled();
+    is_at_rest(admin);
+
+    // A server of the same state sends nothing.
+    let successes = stat(admin, "update_success");
+    let state = server.stop();
+    let server = Server::start(server.address, state);
+    wait_for("the new stream", || match server.view().len() {
+        4 => Ok(()),
+        types => Err(format!("{types} types")),
+    });
+    server.wait_until_settled();
+    if variant == Variant::Delta {
+        assert_eq!(server.sent(), 0, "resources sent again");
+    } else {
+        assert_eq!(stat(admin, "update_success"), successes, "updates of the same state");
+    }
+    is_at_rest(admin);
+    let (answered, errors) = load.finish(&runtime);
+    assert_eq!(errors, [""; 0]);
+    assert!(answered > 0);
+}
+
+/// Checks that Envoy has rejected nothing and waits for nothing.
+fn is_at_rest(admin: SocketAddr) {
+    for (name, value) in stats(admin) {
+        if name.ends_with("update_rejected") || name.contains("warming") {
+            assert_eq!(value, "0", "{name}");
+        }
+    }
+    let dump = http::get(admin, "/init_dump").unwrap().expect_ok().unwrap();
+    assert!(!dump.contains("target_names"), "{dump}");
+}
+
+fn stat(admin: SocketAddr, suffix: &str) -> Vec<(String, String)> {
+    stats(admin).into_iter().filter(|(name, _)| name.ends_with(suffix)).collect()
+}
+
+fn stats(admin: SocketAddr) -> Vec<(String, String)> {
+    let page = http::get(admin, "/stats").unwrap().expect_ok().unwrap();
+    let lines = page.lines().filter_map(|line| line.split_once(": "));
+    lines.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// Checks the clusters that Envoy has besides the server's own.
+fn clusters(admin: SocketAddr, names: &[&str]) -> Result<(), String> {
+    let page = http::get(admin, "/clusters").and_then(http::Response::expect_ok);
+    let page = page.map_err(|error| error.to_string())?;
+    let mut found: Vec<_> = page.lines().filter_map(|line| line.split("::").next()).collect();
+    found.dedup();
+    found.retain(|name| *name != "xds");
+    found.sort_unstable();
+    if found == names { Ok(()) } else { Err(format!("{found:?}")) }
+}
+
+fn answer(listen: SocketAddr, path: &str, body: &str) -> Result<(), String> {
+    let response = http::get(listen, path).map_err(|error| error.to_string())?;
+    if response.status == 200 && response.body == body {
+        return Ok(());
+    }
+    Err(format!("status {}: {}", response.status, response.body))
+}
+
+fn wait_for(what: &str, probe: impl FnMut() -> Result<(), String>) {
+    until(what, Duration::from_secs(60), probe).unwrap();
+}
+
+fn local(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+fn start_envoy(
+    folder: &RunFolder,
+    server: SocketAddr,
+    admin: SocketAddr,
+    variant: Variant,
+) -> Process {
+    let api_type = match variant {
+        Variant::Delta => "DELTA_GRPC",
+        Variant::StateOfTheWorld => "GRPC",
+    };
+    let http2 = json!({"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+        "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+        "explicit_http_config": {"http2_protocol_options": {}},
+    }});
+    let address = |address: SocketAddr| json!({"socket_address": {"address": address.ip(), "port_value": address.port()}});
+    let ads = json!({"ads": {}, "resource_api_version": "V3", "initial_fetch_timeout": "0s"});
+    let bootstrap = json!({
+        "node": {"id": "sidecar~127.0.0.1~web-1.shop~shop.svc.cluster.local", "cluster": "web"},
+        "admin": {"address": address(admin)},
+        "dynamic_resources": {
+            "ads_config": {
+                "api_type": api_type,
+                "transport_api_version": "V3",
+                "set_node_on_first_message_only": true,
+                "grpc_services": [{"envoy_grpc": {"cluster_name": "xds"}}],
+            },
+            "cds_config": ads,
+            "lds_config": ads,
+        },
+        "static_resources": {"clusters": [{
+            "name": "xds",
+            "type": "STATIC",
+            "typed_extension_protocol_options": http2,
+            "load_assignment": {"cluster_name": "xds", "endpoints": [
+                {"lb_endpoints": [{"endpoint": {"address": address(server)}}]},
+            ]},
+        }]},
+    });
+    let file = folder.write("envoy.json", bootstrap.to_string()).unwrap();
+    let envoy = Programs::find().unwrap().envoy().unwrap();
+    let file = file.display().to_string();
+    let arguments = ["-c", &file, "--disable-hot-restart", "--concurrency", "1"];
+    Process::start(folder, "envoy", &envoy, arguments).unwrap()
+}

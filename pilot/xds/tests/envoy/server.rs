@@ -1,0 +1,108 @@
+//! The server: the published state, its streams, and their connections.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use e2e::wait::until;
+use http::Extensions;
+use hyper::server::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::service::TowerToHyperService;
+use pilot_xds::messages::Node;
+use pilot_xds::server::DiscoveryServer;
+use pilot_xds::service::DiscoveryService;
+use pilot_xds::session::{Limits, TypeView};
+use pilot_xds::streams::{ResourceSource, Streams};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tonic::Status;
+
+use crate::resources::State;
+
+/// A running server.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    published: watch::Sender<State>,
+    source: Source,
+    task: JoinHandle<()>,
+}
+
+#[derive(Clone)]
+struct Source {
+    published: watch::Receiver<State>,
+    view: Arc<Mutex<Vec<TypeView>>>,
+}
+
+impl ResourceSource for Source {
+    type Resources = State;
+
+    async fn connect(&self, node: Node, _: &Extensions) -> Result<watch::Receiver<State>, Status> {
+        assert!(node.id.starts_with("sidecar~"), "{}", node.id);
+        Ok(self.published.clone())
+    }
+
+    fn observe(&self, view: &dyn Fn() -> Vec<TypeView>) {
+        *self.view.lock().unwrap() = view();
+    }
+}
+
+impl Server {
+    pub(crate) fn start(address: SocketAddr, state: State) -> Self {
+        let (published, receiver) = watch::channel(state.counted());
+        let source = Source { published: receiver, view: Arc::default() };
+        let streams = Streams::new(source.clone(), Limits::default(), Duration::from_secs(30));
+        let service = DiscoveryServer::new(DiscoveryService::Aggregated, streams, 64 << 20);
+        let service = TowerToHyperService::new(service);
+        let listener = until("the port is free", Duration::from_secs(60), || {
+            std::net::TcpListener::bind(address)
+        });
+        let listener = listener.unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let task = tokio::spawn(async move {
+            let listener = TcpListener::from_std(listener).unwrap();
+            // Connections end with the task.
+            let mut connections = JoinSet::new();
+            while let Ok((tcp, _)) = listener.accept().await {
+                tcp.set_nodelay(true).unwrap();
+                let connection = http2::Builder::new(TokioExecutor::new())
+                    .serve_connection(TokioIo::new(tcp), service.clone());
+                connections.spawn(connection);
+            }
+        });
+        Self { address, published, source, task }
+    }
+
+    pub(crate) fn publish(&self, state: State) {
+        let counter = self.published.borrow().counter();
+        self.published.send_replace(state.with_counter(counter));
+    }
+
+    /// Closes the port and the connections, and returns the published state.
+    pub(crate) fn stop(&self) -> State {
+        self.task.abort();
+        self.published.borrow().clone()
+    }
+
+    /// Returns the state of the last event's stream.
+    pub(crate) fn view(&self) -> Vec<TypeView> {
+        self.source.view.lock().unwrap().clone()
+    }
+
+    /// Number of resources that were encoded for a response.
+    pub(crate) fn sent(&self) -> u64 {
+        self.published.borrow().sent()
+    }
+
+    /// Waits until Envoy has acknowledged the published state.
+    pub(crate) fn wait_until_settled(&self) {
+        until("Envoy acknowledges the state", Duration::from_secs(60), || {
+            let state = self.published.borrow().clone();
+            let view = self.view();
+            let open: Vec<_> = view.iter().filter(|view| !state.is_acknowledged(view)).collect();
+            if open.is_empty() && !view.is_empty() { Ok(()) } else { Err(format!("{open:?}")) }
+        })
+        .unwrap();
+    }
+}
