@@ -117,7 +117,9 @@ impl Session {
             match watch.wanted(type_url, name, resources) {
                 Some(found) if watch.is_rejected(&found) => batch.done.push(name.clone()),
                 Some(found)
-                    if entry.accepted == Some(found.version) && *why == Resend::IfChanged =>
+                    if entry.accepted == Some(found.version)
+                        && !entry.uncertain
+                        && *why == Resend::IfChanged =>
                 {
                     batch.done.push(name.clone());
                     batch.current.push(found.name);
@@ -205,7 +207,7 @@ impl Session {
         if clusters.is_rejected(&found) {
             return Gate::Rejected;
         }
-        if in_flight.is_some() || entry.accepted != Some(found.version) {
+        if in_flight.is_some() || entry.uncertain || entry.accepted != Some(found.version) {
             return Gate::Waiting;
         }
         let needed = resources.references(CLUSTER, name).into_iter();

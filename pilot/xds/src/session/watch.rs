@@ -50,8 +50,8 @@ pub(super) struct Entry {
     pub(super) nonce: u32,
     /// True for a cluster that a listener or route of the client uses.
     pub(super) used: bool,
-    /// True if the client may have the resource of a response that it rejected: Envoy applies the
-    /// valid resources of such a response.
+    /// True if the client may have another version than the accepted one, or none: Envoy applies
+    /// the removals and the valid resources of a response that it rejects.
     pub(super) uncertain: bool,
     /// True once the client has accepted an answer.
     pub(super) told: bool,
@@ -329,9 +329,6 @@ impl Watch {
         if let [(name, version)] = &*resources {
             let rejection = Rejection { version: *version, reason: error.message };
             self.rejected.insert(name.clone(), rejection);
-            if let Some(entry) = self.entries.get_mut(name) {
-                entry.uncertain = false;
-            }
         } else {
             for (name, _) in resources {
                 self.entries.entry(name.clone()).or_default().uncertain = true;
@@ -340,6 +337,8 @@ impl Watch {
         }
         let removals = self.in_flight.take().into_iter().flat_map(|sent| sent.content);
         for (name, _) in removals.filter(|(_, sent)| sent.version.is_none()) {
+            let entry = self.entries.entry(name.clone()).or_default();
+            (entry.uncertain, entry.used) = (true, false);
             self.mark(name, Resend::IfChanged);
         }
     }
@@ -350,6 +349,7 @@ impl Watch {
             && self.in_flight.is_none()
             && self.dirty.is_empty()
             && self.suspects.is_empty()
+            && !self.entries.values().any(|entry| entry.uncertain)
             && !self.rejected.iter().any(|(name, rejected)| {
                 resources.find(type_url, name).is_some_and(|f| f.version == rejected.version)
             })

@@ -30,6 +30,10 @@ pub(super) struct Client {
     /// Resources and removals received on this stream.
     pub(super) received: Vec<(&'static str, String, String)>,
     pub(super) removed: Vec<(&'static str, String)>,
+    /// Number of later subscriptions to a name that the client had subscribed to before.
+    pub(super) subscriptions: BTreeMap<(&'static str, String), usize>,
+    /// Names of all subscriptions.
+    subscribed: BTreeSet<(&'static str, String)>,
     /// True if resources may come twice: the client rejects some.
     pub(super) repeats: bool,
 }
@@ -61,6 +65,8 @@ impl Client {
             bad,
             received: Vec::new(),
             removed: Vec::new(),
+            subscriptions: BTreeMap::new(),
+            subscribed: BTreeSet::new(),
         }
     }
 
@@ -230,6 +236,12 @@ impl Client {
         let dropped: Vec<_> = held.names.difference(&needed).cloned().collect();
         if added.is_empty() && dropped.is_empty() {
             return None;
+        }
+        for name in &added {
+            let place = (to, name.clone());
+            if !self.subscribed.insert(place.clone()) {
+                *self.subscriptions.entry(place).or_default() += 1;
+            }
         }
         held.resources.retain(|name, _| needed.contains(name));
         held.names = needed;
