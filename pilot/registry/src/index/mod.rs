@@ -54,6 +54,11 @@ impl Index {
         self.snapshot.clone()
     }
 
+    /// True if the objects of each kind were listed once: the snapshot is not one of a start.
+    pub fn is_listed(&self) -> bool {
+        self.objects.is_listed()
+    }
+
     /// Applies an event. Returns the differences between the snapshots before and after it.
     pub fn apply(&mut self, event: Event) -> Changes {
         let mut marks = Marks::default();

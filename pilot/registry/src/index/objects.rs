@@ -31,6 +31,8 @@ pub(super) struct Objects {
     nodes: HashMap<Arc<str>, Locality>,
     namespaces: BTreeMap<Arc<str>, Labels>,
     interner: Interner,
+    /// Kinds of which all objects were listed.
+    listed: BTreeSet<&'static str>,
 }
 
 /// Pod whose workload has the locality that follows from its node.
@@ -44,6 +46,7 @@ struct StoredPod {
 
 /// Kind of objects.
 pub(super) trait Stored: Sized {
+    const KIND: &'static str;
     fn key(&self) -> ObjectKey;
     fn keys(objects: &Objects) -> Vec<ObjectKey>;
     fn put(self, objects: &mut Objects, marks: &mut Marks);
@@ -56,6 +59,7 @@ impl Objects {
             Update::Apply(object) => object.put(self, marks),
             Update::Delete(key) => T::remove(&key, self, marks),
             Update::Replace(listed) => {
+                self.listed.insert(T::KIND);
                 let keys: BTreeSet<ObjectKey> = listed.iter().map(Stored::key).collect();
                 for gone in T::keys(self).iter().filter(|key| !keys.contains(key)) {
                     T::remove(gone, self, marks);
@@ -65,6 +69,12 @@ impl Objects {
                 }
             }
         }
+    }
+
+    pub(super) fn is_listed(&self) -> bool {
+        [Service::KIND, Slice::KIND, Pod::KIND, Node::KIND, Namespace::KIND]
+            .iter()
+            .all(|kind| self.listed.contains(kind))
     }
 
     pub(super) fn service(&self, key: &ObjectKey) -> Option<&Arc<Service>> {
@@ -144,6 +154,8 @@ impl StoredPod {
 }
 
 impl Stored for Service {
+    const KIND: &'static str = "Service";
+
     fn key(&self) -> ObjectKey {
         Service::key(self)
     }
@@ -175,6 +187,8 @@ impl Stored for Service {
 }
 
 impl Stored for Slice {
+    const KIND: &'static str = "Slice";
+
     fn key(&self) -> ObjectKey {
         Slice::key(self)
     }
@@ -218,6 +232,8 @@ impl Stored for Slice {
 }
 
 impl Stored for Pod {
+    const KIND: &'static str = "Pod";
+
     fn key(&self) -> ObjectKey {
         Pod::key(self)
     }
@@ -267,6 +283,8 @@ impl Stored for Pod {
 }
 
 impl Stored for Node {
+    const KIND: &'static str = "Node";
+
     fn key(&self) -> ObjectKey {
         ObjectKey::new("", self.name.clone())
     }
@@ -291,6 +309,8 @@ impl Stored for Node {
 }
 
 impl Stored for Namespace {
+    const KIND: &'static str = "Namespace";
+
     fn key(&self) -> ObjectKey {
         ObjectKey::new("", self.name.clone())
     }
