@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::hash::content_hash;
 use crate::locality::Locality;
 use crate::workload::Workload;
 
@@ -23,6 +24,21 @@ pub struct Endpoint {
     pub workload: Option<Arc<Workload>>,
     /// Name of the endpoint within a headless service (`hostname` of the slice's endpoint).
     pub hostname: Option<Arc<str>>,
+}
+
+/// Endpoints of one service port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointSet {
+    /// Endpoints in the order of address and port; each such pair stands once.
+    pub endpoints: Vec<Endpoint>,
+    /// Hash of the endpoints, equal in all replicas.
+    pub hash: u64,
+}
+
+impl EndpointSet {
+    pub(crate) fn new(endpoints: Vec<Endpoint>) -> Self {
+        Self { hash: content_hash(&endpoints), endpoints }
+    }
 }
 
 /// Readiness of an endpoint. Terminating endpoints are left out, unless they drain.

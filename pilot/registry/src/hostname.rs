@@ -29,6 +29,11 @@ impl Hostname {
         Self::parse(&format!("{name}.{namespace}.svc.{domain}"))
     }
 
+    /// Text that stands before all hostnames; a bound of ranges.
+    pub(crate) fn first() -> Self {
+        Self(Arc::from(""))
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,17 +1,19 @@
 //! Services.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::event::ObjectKey;
 use crate::hostname::Hostname;
+use crate::labels::Labels;
 use crate::protocol::Protocol;
-
-/// Labels of an object or of a selector, in the order of their keys.
-pub type Labels = BTreeMap<Arc<str>, Arc<str>>;
 
 /// Service of the mesh. Its endpoints are separate values, since they change far more often.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "settings of Kubernetes, independent of each other"
+)]
 pub struct Service {
     /// Unique name.
     pub hostname: Hostname,
@@ -37,6 +39,30 @@ pub struct Service {
     pub node_local: bool,
     /// Preference for near endpoints (`trafficDistribution`).
     pub distribution: TrafficDistribution,
+    /// True if the requests of a client are to reach one endpoint (`sessionAffinity: ClientIP`).
+    pub client_affinity: bool,
+    /// True if sessions survive the end of readiness: label `istio.io/persistent-session` or
+    /// `istio.io/persistent-session-header`. Endpoints drain then.
+    pub persistent_sessions: bool,
+    /// Labels of the pods behind the service; empty if it selects none.
+    pub selector: Labels,
+}
+
+impl Service {
+    pub(crate) fn key(&self) -> ObjectKey {
+        ObjectKey::new(self.namespace.clone(), self.name.clone())
+    }
+
+    /// True if the service selects a workload of its namespace with `labels`.
+    pub fn selects(&self, labels: &Labels) -> bool {
+        !self.selector.is_empty() && self.selector.select(labels)
+    }
+
+    /// The port with a number. Of two, one of UDP and one of TCP, it is the one of TCP.
+    pub fn port(&self, number: u16) -> Option<&ServicePort> {
+        let ports = self.ports.iter().filter(|port| port.number == number);
+        ports.min_by_key(|port| port.protocol == Protocol::Udp)
+    }
 }
 
 /// Port of a service.
@@ -48,6 +74,17 @@ pub struct ServicePort {
     pub number: u16,
     /// Application protocol.
     pub protocol: Protocol,
+    /// Port of the pods.
+    pub target: TargetPort,
+}
+
+/// Port of the pods behind a service port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum TargetPort {
+    /// The same number on all pods.
+    Number(u16),
+    /// A container's port by name, whose number differs between pods.
+    Name(Arc<str>),
 }
 
 /// Registries.

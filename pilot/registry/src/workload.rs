@@ -4,8 +4,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::hostname::Hostname;
+use crate::labels::Labels;
 use crate::locality::Locality;
-use crate::service::{Labels, ServicePort};
+use crate::protocol::Protocol;
+use crate::service::{ServicePort, TargetPort};
 
 /// Running pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -32,6 +34,33 @@ pub struct Workload {
     pub hostname: Option<Arc<str>>,
     /// `spec.subdomain`, for names of pods in DNS.
     pub subdomain: Option<Arc<str>>,
+    /// Named ports of the containers, in the order of the pod.
+    pub ports: Arc<[WorkloadPort]>,
+}
+
+/// Named port of a container.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct WorkloadPort {
+    /// Name.
+    pub name: Arc<str>,
+    /// Number.
+    pub number: u16,
+    /// True for a port of UDP.
+    pub is_udp: bool,
+}
+
+impl Workload {
+    /// Port on which this workload takes the connections to a service port. `None` if the target
+    /// is a name that no container has.
+    pub fn target(&self, service_port: &ServicePort) -> Option<u16> {
+        let name = match &service_port.target {
+            TargetPort::Number(number) => return Some(*number),
+            TargetPort::Name(name) => name,
+        };
+        let is_udp = service_port.protocol == Protocol::Udp;
+        let named = self.ports.iter().find(|port| port.name == *name && port.is_udp == is_udp);
+        named.map(|port| port.number)
+    }
 }
 
 /// Port of a workload that a service leads to.
