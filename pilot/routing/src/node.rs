@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use pilot_registry::labels::Labels;
 use pilot_registry::locality::Locality;
-use pilot_registry::service::Labels;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
@@ -38,10 +38,10 @@ impl ProxyView {
         let [kind, address, name, dns_domain] = parts[..] else {
             return Err(InvalidNode::Id(id.to_owned()));
         };
-        let (pod, namespace) = name.rsplit_once('.').ok_or_else(|| InvalidNode::Id(id.to_owned()))?;
-        let text = |key: &str| {
-            metadata.get(key).and_then(Value::as_str).filter(|text| !text.is_empty())
-        };
+        let (pod, namespace) =
+            name.rsplit_once('.').ok_or_else(|| InvalidNode::Id(id.to_owned()))?;
+        let text =
+            |key: &str| metadata.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
         let namespace = text("NAMESPACE").unwrap_or(namespace);
         let port = |key: &str| {
             let value = metadata.get(key)?;
@@ -73,7 +73,7 @@ impl ProxyView {
 
 fn labels(metadata: &Map<String, Value>) -> Labels {
     let labels = metadata.get("LABELS").and_then(Value::as_object).into_iter().flatten();
-    labels.filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into()))).collect()
+    labels.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))).collect()
 }
 
 fn addresses(text: &str) -> Result<Vec<IpAddr>, InvalidNode> {
@@ -134,10 +134,13 @@ mod tests {
             }),
         );
         let view = view.unwrap();
-        assert_eq!((&*view.pod, &*view.namespace, &*view.service_account), ("web-1", "shop", "web"));
+        assert_eq!(
+            (&*view.pod, &*view.namespace, &*view.service_account),
+            ("web-1", "shop", "web")
+        );
         assert_eq!((view.families(), view.interception), (Families::V4First, Interception::Tproxy));
         assert_eq!((&*view.domain, &*view.node), ("cluster.local", "n1"));
-        assert_eq!(view.labels["app"].as_ref(), "web");
+        assert_eq!(view.labels.get("app").map(|text| &**text), Some("web"));
         assert_eq!(view.own_ports, [16021, 16090].into());
     }
 

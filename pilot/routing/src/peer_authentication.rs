@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pilot_registry::service::Labels;
+use pilot_registry::labels::Labels;
 
 /// Policy of an object `PeerAuthentication`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -84,9 +84,7 @@ impl PeerAuthentications {
 
     /// Effective modes of a workload: the narrowest scope wins, and the oldest policy of a scope.
     pub fn modes(&self, namespace: &str, labels: &Labels) -> WorkloadModes {
-        let selects = |policy: &&Arc<PeerAuthentication>| {
-            policy.selector.iter().all(|(key, value)| labels.get(key) == Some(value))
-        };
+        let selects = |policy: &&Arc<PeerAuthentication>| policy.selector.select(labels);
         let of_workload =
             self.workloads.get(namespace).and_then(|policies| policies.iter().find(selects));
         let of_namespace = self.namespaces.get(namespace).and_then(|policies| policies.first());
@@ -120,7 +118,12 @@ mod tests {
 
     use super::*;
 
-    fn policy(key: &str, created: i64, selector: &[(&str, &str)], mode: Option<MtlsMode>) -> PeerAuthentication {
+    fn policy(
+        key: &str,
+        created: i64,
+        selector: &[(&str, &str)],
+        mode: Option<MtlsMode>,
+    ) -> PeerAuthentication {
         let (namespace, name) = key.split_once('/').unwrap();
         PeerAuthentication {
             namespace: namespace.into(),
@@ -133,7 +136,7 @@ mod tests {
     }
 
     fn labels(pairs: &[(&str, &str)]) -> Labels {
-        pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()
+        pairs.iter().copied().collect()
     }
 
     fn modes(policies: Vec<PeerAuthentication>) -> WorkloadModes {

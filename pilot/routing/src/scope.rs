@@ -38,7 +38,8 @@ impl Scope {
 
     /// Service of a host.
     pub fn service(&self, hostname: &Hostname) -> Option<&Arc<Service>> {
-        let place = self.services.binary_search_by(|service| service.hostname.cmp(hostname)).ok()?;
+        let place =
+            self.services.binary_search_by(|service| service.hostname.cmp(hostname)).ok()?;
         Some(&self.services[place])
     }
 

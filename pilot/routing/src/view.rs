@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use mesh::mesh_config::{InboundTrafficPolicy, MeshConfig};
+use pilot_registry::labels::Labels;
 use pilot_registry::locality::Locality;
-use pilot_registry::service::Labels;
 use serde_json::Value;
 
 /// Proxy that configuration is generated for.

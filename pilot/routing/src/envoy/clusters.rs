@@ -10,7 +10,7 @@ use envoy_types::pb::envoy::config::cluster::v3::cluster::common_lb_config::{
     LocalityConfigSpecifier, LocalityWeightedLbConfig,
 };
 use envoy_types::pb::envoy::config::cluster::v3::cluster::{
-    ClusterDiscoveryType, CommonLbConfig, DiscoveryType, DnsLookupFamily, EdsClusterConfig,
+    ClusterDiscoveryType, CommonLbConfig, CustomClusterType, DiscoveryType, EdsClusterConfig,
     LbPolicy,
 };
 use envoy_types::pb::envoy::config::cluster::v3::{CircuitBreakers, Cluster};
@@ -21,6 +21,8 @@ use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
 use envoy_types::pb::envoy::config::endpoint::v3::{
     ClusterLoadAssignment, Endpoint, LbEndpoint, LocalityLbEndpoints,
 };
+use envoy_types::pb::envoy::extensions::clusters::common::dns::v3::DnsLookupFamily;
+use envoy_types::pb::envoy::extensions::clusters::dns::v3::DnsCluster;
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::HttpProtocolOptions;
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::{
     ExplicitHttpConfig, UpstreamProtocolOptions, UseDownstreamHttpConfig, explicit_http_config,
@@ -106,7 +108,8 @@ impl Generator for Clusters {
 
     fn names(context: &Context<'_>) -> BTreeSet<String> {
         let services = context.scope.services();
-        let ports = services.flat_map(|service| service.ports.iter().map(move |port| (service, port)));
+        let ports =
+            services.flat_map(|service| service.ports.iter().map(move |port| (service, port)));
         let mut found: BTreeSet<_> = ports
             .map(|(service, port)| names::outbound(port.number, &service.hostname))
             .filter(|name| Self::inputs(context, name).is_some())
@@ -187,9 +190,11 @@ impl Generator for Clusters {
             let service = context.scope.service(&hostname);
             origins.extend(service.map(|service| Origin::service(service)));
             let accounts = context.snapshot.service_accounts(&hostname, port);
-            origins.extend(accounts.iter().map(|(namespace, name)| {
-                Origin::new("ServiceAccount", namespace, name)
-            }));
+            origins.extend(
+                accounts
+                    .iter()
+                    .map(|(namespace, name)| Origin::new("ServiceAccount", namespace, name)),
+            );
         } else {
             origins.insert(Origin::mesh());
         }
@@ -288,14 +293,22 @@ impl AliasCluster {
             Families::V6 => DnsLookupFamily::V6Only,
             Families::V4First | Families::V6First => DnsLookupFamily::All,
         };
-        Cluster {
-            load_assignment: Some(assignment(&name, self.target.as_str(), self.port)),
+        let dns = DnsCluster {
             dns_lookup_family: family.into(),
             dns_refresh_rate: duration(Duration::from_secs(60)),
             respect_dns_ttl: true,
+            ..DnsCluster::default()
+        };
+        let dns = CustomClusterType {
+            name: "envoy.clusters.dns".to_owned(),
+            typed_config: Some(any(&dns)),
+        };
+        Cluster {
+            cluster_discovery_type: Some(ClusterDiscoveryType::ClusterType(dns)),
+            load_assignment: Some(assignment(&name, self.target.as_str(), self.port)),
             typed_extension_protocol_options: protocol_options(self.protocol),
             metadata: Some(metadata("istio", self.host.metadata())),
-            ..cluster(&name, DiscoveryType::StrictDns, LbPolicy::LeastRequest)
+            ..cluster(&name, DiscoveryType::Static, LbPolicy::LeastRequest)
         }
     }
 }
@@ -309,10 +322,9 @@ impl InboundCluster {
                 ..cluster(&name, DiscoveryType::Static, LbPolicy::RoundRobin)
             },
             // Destinations are few and must not be forgotten while connections are open.
-            None => Cluster {
-                cleanup_interval: duration(UNLIMITED),
-                ..original_destination(&name)
-            },
+            None => {
+                Cluster { cleanup_interval: duration(UNLIMITED), ..original_destination(&name) }
+            }
         };
         // The client chose the protocol by what this port declares.
         let protocol = match self.protocol.class() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pilot_registry::service::Service;
 use pilot_registry::snapshot::Snapshot;
-use pilot_registry::workload::{InboundTarget, Workload};
+use pilot_registry::workload::InboundTarget;
 
 use super::listeners::outbound::OutboundPlan;
 use crate::peer_authentication::{PeerAuthentications, WorkloadModes};
@@ -21,7 +21,6 @@ pub struct Context<'a> {
     pub(super) policies: &'a PeerAuthentications,
     pub(super) proxy: &'a ProxyView,
     pub(super) scope: Scope,
-    pub(super) workload: Option<Arc<Workload>>,
     pub(super) modes: WorkloadModes,
     pub(super) targets: Vec<InboundTarget>,
     outbound: OnceCell<OutboundPlan>,
@@ -48,9 +47,9 @@ impl<'a> Context<'a> {
             let mut found = proxy.addresses.iter().filter_map(|ip| snapshot.workload_at(*ip));
             found.find(|workload| workload.namespace == proxy.namespace)
         };
-        let workload = snapshot.workload(&proxy.namespace, &proxy.pod).or_else(by_address).cloned();
-        let labels = workload.as_ref().map_or(&proxy.labels, |workload| &workload.labels);
-        let targets = workload.as_ref().map(|workload| snapshot.inbound_targets(workload));
+        let workload = snapshot.workload(&proxy.namespace, &proxy.pod).or_else(by_address);
+        let labels = workload.map_or(&proxy.labels, |workload| &workload.labels);
+        let targets = workload.map(|workload| snapshot.inbound_targets(workload));
         Self {
             snapshot,
             mesh,
@@ -58,7 +57,6 @@ impl<'a> Context<'a> {
             proxy,
             scope: Scope::new(snapshot, &proxy.namespace),
             modes: policies.modes(&proxy.namespace, labels),
-            workload: workload.clone(),
             targets: targets.unwrap_or_default(),
             outbound: OnceCell::new(),
         }

@@ -96,10 +96,9 @@ pub(super) fn connection_manager(
         forward_client_cert_details: forward.into(),
         set_current_client_cert_details: details,
         route_specifier: Some(match routes {
-            Routes::Named(name) => RouteSpecifier::Rds(Rds {
-                config_source: Some(ads()),
-                route_config_name: name,
-            }),
+            Routes::Named(name) => {
+                RouteSpecifier::Rds(Rds { config_source: Some(ads()), route_config_name: name })
+            }
             Routes::Inline(routes) => RouteSpecifier::RouteConfig(routes),
         }),
         ..HttpConnectionManager::default()
@@ -112,11 +111,9 @@ pub(super) fn connection_manager(
 fn http_filters(direction: Direction, alpn: Option<HttpAlpn>) -> Vec<HttpFilter> {
     let grpc_stats = GrpcStats {
         emit_filter_state: true,
-        per_method_stat_specifier: Some(
-            filter_config::PerMethodStatSpecifier::StatsForAllMethods(
-                envoy_types::pb::google::protobuf::BoolValue { value: false },
-            ),
-        ),
+        per_method_stat_specifier: Some(filter_config::PerMethodStatSpecifier::StatsForAllMethods(
+            envoy_types::pb::google::protobuf::BoolValue { value: false },
+        )),
         ..GrpcStats::default()
     };
     let mut filters = vec![http_filter("envoy.filters.http.grpc_stats", &grpc_stats)];

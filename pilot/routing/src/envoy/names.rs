@@ -64,7 +64,8 @@ mod tests {
         assert_eq!(parse_outbound(&name), Some((80, host.clone())));
         assert_eq!(parse_inbound(&inbound(8080)), Some(8080));
         assert_eq!(server_name(80, &host), "outbound_.80_._.web.shop.svc.cluster.local");
-        for other in ["outbound|080||a", "outbound|80|v1|a", "outbound|80||A", "outbound|80||", "x"] {
+        for other in ["outbound|080||a", "outbound|80|v1|a", "outbound|80||A", "outbound|80||", "x"]
+        {
             assert_eq!(parse_outbound(other), None, "{other}");
         }
         for other in ["inbound|+80||", "inbound|80|", "inbound|80||a"] {

@@ -400,7 +400,8 @@ mod tests {
     fn full_name_wins_over_a_short_form() {
         let hosts =
             vec![host("web.shop", "fd00::1"), host("web.shop.svc.cluster.local", "fd00::1")];
-        let expected = ["web.shop web.shop. [fd00::1]".to_owned(), format!("{FULL} web.shop.svc web")];
+        let expected =
+            ["web.shop web.shop. [fd00::1]".to_owned(), format!("{FULL} web.shop.svc web")];
         assert_eq!(domains("shop", hosts), expected);
     }
 

@@ -101,9 +101,10 @@ fn client_socket(tls: &ClientTls) -> TransportSocket {
         // HTTP on a port of undeclared protocol: the filter `alpn` of its listener overrides this.
         ProtocolClass::Tcp | ProtocolClass::Detected | ProtocolClass::Udp => &TCP,
     };
-    let identities = tls.identities.iter().map(|identity| {
-        san(string_matcher::MatchPattern::Exact(identity.clone()))
-    });
+    let identities = tls
+        .identities
+        .iter()
+        .map(|identity| san(string_matcher::MatchPattern::Exact(identity.clone())));
     let context = UpstreamTlsContext {
         common_tls_context: Some(common(tls.min_version, alpn, identities.collect())),
         sni: tls.server_name.clone(),
@@ -117,9 +118,10 @@ fn client_socket(tls: &ClientTls) -> TransportSocket {
 pub(super) fn server_socket(tls: &ServerTls, http: bool) -> TransportSocket {
     let alpn: &[&str] =
         if http { &["h2", "http/1.1"] } else { &["istio-peer-exchange", "h2", "http/1.1"] };
-    let domains = tls.trust_domains.iter().map(|domain| {
-        san(string_matcher::MatchPattern::Prefix(format!("spiffe://{domain}/")))
-    });
+    let domains = tls
+        .trust_domains
+        .iter()
+        .map(|domain| san(string_matcher::MatchPattern::Prefix(format!("spiffe://{domain}/"))));
     let context = DownstreamTlsContext {
         common_tls_context: Some(common(tls.min_version, alpn, domains.collect())),
         require_client_certificate: switch(true),
@@ -158,10 +160,7 @@ fn common(min: TlsVersion, alpn: &[&str], sans: Vec<SubjectAltNameMatcher>) -> C
 fn san(pattern: string_matcher::MatchPattern) -> SubjectAltNameMatcher {
     SubjectAltNameMatcher {
         san_type: subject_alt_name_matcher::SanType::Uri.into(),
-        matcher: Some(StringMatcher {
-            match_pattern: Some(pattern),
-            ..StringMatcher::default()
-        }),
+        matcher: Some(StringMatcher { match_pattern: Some(pattern), ..StringMatcher::default() }),
         ..SubjectAltNameMatcher::default()
     }
 }

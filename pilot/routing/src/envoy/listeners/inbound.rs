@@ -80,18 +80,16 @@ impl InboundInputs {
 
     pub(super) fn build(&self) -> Listener {
         let name = names::VIRTUAL_INBOUND;
-        let built = listener(name.to_owned(), &self.addresses, self.port, TrafficDirection::Inbound);
+        let built =
+            listener(name.to_owned(), &self.addresses, self.port, TrafficDirection::Inbound);
         let black_hole = tcp_proxy(names::BLACK_HOLE, names::BLACK_HOLE, false);
         // A connection to the listener's own port would come back for ever.
         let guard = FilterChain {
             filter_chain_match: Some(to_port(self.port)),
             ..chain("virtualInbound-blackhole", vec![black_hole])
         };
-        let others = InboundPort {
-            class: ProtocolClass::Detected,
-            mode: self.mode,
-            service_port: None,
-        };
+        let others =
+            InboundPort { class: ProtocolClass::Detected, mode: self.mode, service_port: None };
         let ports = self.ports.iter().map(|(number, port)| (Some(*number), *port));
         let chains = ports.chain([(None, others)]).flat_map(|(number, port)| {
             let rules = rules(port.class, port.mode);
@@ -114,10 +112,10 @@ impl InboundInputs {
     fn inspectors(&self) -> Vec<envoy_types::pb::envoy::config::listener::v3::ListenerFilter> {
         let inspected = |needs: fn(&Rule) -> bool| {
             let needed = |class, mode| rules(class, mode).iter().any(needs);
-            let (inspected, skipped) = self.ports.iter().partition::<Vec<_>, _>(|(_, port)| {
-                needed(port.class, port.mode)
-            });
-            let numbers = |ports: Vec<(&u16, _)>| ports.into_iter().map(|(port, _)| *port).collect();
+            let (inspected, skipped) =
+                self.ports.iter().partition::<Vec<_>, _>(|(_, port)| needed(port.class, port.mode));
+            let numbers =
+                |ports: Vec<(&u16, _)>| ports.into_iter().map(|(port, _)| *port).collect();
             InspectedPorts {
                 others: needed(ProtocolClass::Detected, self.mode),
                 inspected: numbers(inspected),

@@ -40,7 +40,8 @@ impl Generator for Listeners {
     fn names(context: &Context<'_>) -> BTreeSet<String> {
         let mut found: BTreeSet<_> = context.outbound().listener_names().collect();
         let virtual_ones = [names::VIRTUAL_OUTBOUND, names::VIRTUAL_INBOUND];
-        let captures = virtual_ones.into_iter().filter(|name| Self::inputs(context, name).is_some());
+        let captures =
+            virtual_ones.into_iter().filter(|name| Self::inputs(context, name).is_some());
         found.extend(captures.map(str::to_owned));
         found
     }

@@ -307,7 +307,8 @@ impl VirtualOutbound {
         let name = names::VIRTUAL_OUTBOUND;
         let cluster = unknown(self.policy);
         let black_hole = vec![tcp_proxy(names::BLACK_HOLE, names::BLACK_HOLE, false)];
-        let built = listener(name.to_owned(), &self.addresses, self.port, TrafficDirection::Outbound);
+        let built =
+            listener(name.to_owned(), &self.addresses, self.port, TrafficDirection::Outbound);
         Listener {
             use_original_dst: switch(true),
             filter_chains: vec![

@@ -1,0 +1,30 @@
+//! The real Envoy loads each case. Its own dump of the configuration is the golden file.
+
+use std::rc::Rc;
+
+use anyhow::{Context as _, Result};
+use e2e::netns::Namespace;
+
+use crate::cases::cases;
+use crate::proxy::Proxy;
+use crate::server::Authority;
+use crate::world::World;
+
+#[test]
+fn envoy_accepts_every_case() {
+    let authority = Authority::create();
+    for (name, world) in cases() {
+        let golden = load(&authority, &world).with_context(|| name.to_owned());
+        let golden = golden.unwrap_or_else(|error| panic!("{error:?}"));
+        insta::assert_yaml_snapshot!(name, golden);
+    }
+}
+
+fn load(authority: &Authority, world: &World) -> Result<serde_json::Value> {
+    let namespace = Rc::new(Namespace::create()?);
+    let resources = world.resources();
+    let secrets = authority.secrets("spiffe://cluster.local/ns/shop/sa/web");
+    let mut proxy = Proxy::start(namespace, &resources, &secrets)?;
+    proxy.settle(&resources)?;
+    proxy.golden(&resources)
+}
