@@ -183,7 +183,7 @@ impl Member {
             Health::Draining => HealthStatus::Draining,
         };
         let endpoint = EnvoyEndpoint {
-            address: Some(address(self.address, self.port)),
+            address: Some(address(&self.address, self.port)),
             ..EnvoyEndpoint::default()
         };
         LbEndpoint {

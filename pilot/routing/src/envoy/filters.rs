@@ -36,7 +36,7 @@ pub(super) enum Routes {
     /// A resource of its own.
     Named(String),
     /// Part of the listener.
-    Inline(RouteConfiguration),
+    Inline(Box<RouteConfiguration>),
 }
 
 /// Direction of the requests of a connection manager.
@@ -99,7 +99,7 @@ pub(super) fn connection_manager(
             Routes::Named(name) => {
                 RouteSpecifier::Rds(Rds { config_source: Some(ads()), route_config_name: name })
             }
-            Routes::Inline(routes) => RouteSpecifier::RouteConfig(routes),
+            Routes::Inline(routes) => RouteSpecifier::RouteConfig(*routes),
         }),
         ..HttpConnectionManager::default()
     };

@@ -37,11 +37,11 @@ pub(super) fn duration(value: Duration) -> Option<protobuf::Duration> {
     })
 }
 
-pub(super) fn address(host: impl ToString, port: u16) -> Address {
+pub(super) fn address(host: &(impl ToString + ?Sized), port: u16) -> Address {
     Address { address: Some(address::Address::SocketAddress(socket_address(host, port))) }
 }
 
-pub(super) fn socket_address(host: impl ToString, port: u16) -> SocketAddress {
+pub(super) fn socket_address(host: &(impl ToString + ?Sized), port: u16) -> SocketAddress {
     SocketAddress {
         address: host.to_string(),
         port_specifier: Some(PortSpecifier::PortValue(port.into())),

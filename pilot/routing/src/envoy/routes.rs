@@ -380,7 +380,7 @@ mod tests {
     fn short_forms_depend_on_the_proxys_namespace() {
         let web = || vec![host("web.shop.svc.cluster.local", "10.0.0.1")];
         let other = format!("{FULL} 10.0.0.1 web.shop.svc web.shop");
-        assert_eq!(domains("other", web()), [other.clone()]);
+        assert_eq!(domains("other", web()), [&*other]);
         assert_eq!(domains("shop", web()), [format!("{other} web")]);
         // A namespace that ends like the other one.
         assert_eq!(domains("hop", web()), [other]);

@@ -1,9 +1,13 @@
 //! Generated configuration: tables of its rules, its inner consistency, and the verdict of the real
 //! Envoy.
 
+mod calls;
 mod cases;
 mod consistency;
+#[path = "../../../agent/tests/status/istio_init.rs"]
+mod istio_init;
 mod loaded;
+mod pods;
 mod proxy;
 mod server;
 mod tables;

@@ -24,7 +24,9 @@ use envoy_types::pb::google::protobuf::Any;
 use pilot_routing::envoy;
 use pilot_xds::type_urls::{CLUSTER, ENDPOINT, LISTENER, ROUTE, SECRET};
 use prost::Message;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair, SanType,
+};
 use tokio::net::UnixListener;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
@@ -41,6 +43,7 @@ pub(crate) struct Authority {
 impl Authority {
     pub(crate) fn create() -> Self {
         let mut params = CertificateParams::new([]).unwrap();
+        params.distinguished_name.push(DnType::OrganizationName, "cluster.local");
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         let key = KeyPair::generate().unwrap();
         let root = params.self_signed(&key).unwrap().pem();
@@ -50,6 +53,8 @@ impl Authority {
     /// Secrets of a proxy with this identity.
     pub(crate) fn secrets(&self, identity: &str) -> [Secret; 2] {
         let mut params = CertificateParams::default();
+        // The name of the CA would make this certificate look self-signed.
+        params.distinguished_name = DistinguishedName::new();
         params.subject_alt_names = vec![SanType::URI(identity.try_into().unwrap())];
         let key = KeyPair::generate().unwrap();
         let leaf = params.signed_by(&key, &self.issuer).unwrap().pem();
@@ -242,4 +247,20 @@ impl SecretDiscoveryService for Discovery {
     ) -> Result<Response<DiscoveryResponse>, Status> {
         Err(Status::unimplemented("streams only"))
     }
+}
+
+/// Serves gRPC on a listener until the process ends: the same service, as an application.
+pub(crate) fn grpc_application(listener: std::net::TcpListener) {
+    let discovery = Discovery { resources: Arc::default(), rejections: Rejections::default() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    listener.set_nonblocking(true).unwrap();
+    thread::spawn(move || {
+        runtime.block_on(async move {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            let incoming = tokio_stream::wrappers::TcpListenerStream::new(listener);
+            let service = AggregatedDiscoveryServiceServer::new(discovery);
+            let server = tonic::transport::Server::builder().add_service(service);
+            server.serve_with_incoming(incoming).await.unwrap();
+        });
+    });
 }

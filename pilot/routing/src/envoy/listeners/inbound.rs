@@ -140,7 +140,7 @@ impl InboundInputs {
             let prefix = format!("inbound_{name}");
             let host = port.service_port.or(number).unwrap_or_default();
             let routes = inbound_routes(&cluster, format!("inbound|http|{host}"));
-            connection_manager(&prefix, Direction::Inbound, Routes::Inline(routes), None)
+            connection_manager(&prefix, Direction::Inbound, Routes::Inline(Box::new(routes)), None)
         } else {
             tcp_proxy(&cluster, &cluster, false)
         };

@@ -175,8 +175,8 @@ impl Planning<'_, '_> {
         let addresses =
             if is_bound { proxy.families().loopback() } else { proxy.families().unspecified() };
         let is_own = self.context.targets.iter().any(|target| target.port == port);
-        let is_bindable = !is_own && !(proxy.unprivileged && port < 1024);
-        if proxy.reserves(mesh, port) || (is_bound && !is_bindable) {
+        let is_unbindable = is_own || (proxy.unprivileged && port < 1024);
+        if proxy.reserves(mesh, port) || (is_bound && is_unbindable) {
             self.conflict(service, port, None);
             return;
         }
