@@ -87,7 +87,7 @@ impl Pod {
                 reader.read_line(&mut line)?;
                 let lower = line.to_ascii_lowercase();
                 if let Some(value) = lower.strip_prefix("x-forwarded-client-cert: ") {
-                    certificate = value.trim().to_owned();
+                    value.trim().clone_into(&mut certificate);
                 }
             }
             let body = format!("http {peer} {certificate}");
