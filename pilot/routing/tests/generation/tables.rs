@@ -1,5 +1,7 @@
 //! Tables of rules, each on the smallest mesh that shows it.
 
+use std::fmt::Write as _;
+
 use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
 use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
@@ -56,14 +58,14 @@ fn inbound_chains_follow_protocol_and_mode() {
         world.authenticate("shop", "", mode, &[]);
         let listener = world.build::<Listeners>("virtualInbound");
         for (port, protocol) in [(8080, "HTTP"), (8082, "TCP"), (8083, "undeclared")] {
-            table += &format!("{mode:?} {protocol}\n{}\n\n", inbound(&listener, port));
+            let _ = writeln!(table, "{mode:?} {protocol}\n{}\n", inbound(&listener, port));
         }
         let inspectors: Vec<_> = listener
             .listener_filters
             .iter()
             .map(|filter| filter.name.rsplit('.').next().unwrap())
             .collect();
-        table += &format!("{mode:?} listener filters: {}\n\n", inspectors.join(", "));
+        let _ = writeln!(table, "{mode:?} listener filters: {}\n", inspectors.join(", "));
     }
     insta::assert_snapshot!(table);
 }
