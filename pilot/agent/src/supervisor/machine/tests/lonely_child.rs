@@ -86,7 +86,9 @@ fn clean_exit_after_a_rejected_child_names_both() {
         world.wait_for(Timer::Guard(1));
         let (parent, child) = (Event::Exited(0, ExitStatus::Clean), Event::Exited(1, crash()));
         let order = if is_parent_first { [parent, child] } else { [child, parent] };
-        order.into_iter().for_each(|event| world.send(event));
+        for event in order {
+            world.send(event);
+        }
         let expected =
             "Envoy exited: exit code 0; its hot restart failed: it was not live within 60 s";
         exits_with(&world, expected);
