@@ -91,7 +91,12 @@ pub struct ProxyArgs {
     #[arg(long = "meshConfig", value_name = "FILE", default_value = "./etc/istio/config/mesh")]
     pub mesh_config: PathBuf,
     /// Envoy's log level
-    #[arg(long = "proxyLogLevel", value_name = "LEVEL", default_value = "warning", value_parser = LOG_LEVELS)]
+    #[arg(
+        long = "proxyLogLevel",
+        value_name = "LEVEL",
+        default_value = "warning",
+        value_parser = LOG_LEVELS
+    )]
     pub proxy_log_level: String,
     /// Envoy's log levels by component
     #[arg(
@@ -104,13 +109,19 @@ pub struct ProxyArgs {
     /// File that Envoy appends outlier detection events to
     #[arg(long = "outlierLogPath", value_name = "FILE")]
     pub outlier_log_path: Option<String>,
-    /// Number of Envoy's worker threads if neither `ProxyConfig` nor the CPU limit sets one; 0 for one
-    /// per CPU
+    /// Number of Envoy's worker threads if neither `ProxyConfig` nor the CPU limit sets one; 0 for
+    /// one per CPU
     #[arg(long, value_parser = clap::value_parser!(u32).range(..=i64::from(MOST_THREADS)))]
     pub concurrency: Option<u32>,
-    /// Apply a changed bootstrap by a hot restart of Envoy [default: that of `OUTRIGGER_HOT_RESTART`]
-    #[arg(long = "hotRestart", num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          value_parser = BoolishValueParser::new())]
+    /// Apply a changed bootstrap by a hot restart of Envoy [default: that of
+    /// `OUTRIGGER_HOT_RESTART`]
+    #[arg(
+        long = "hotRestart",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_parser = BoolishValueParser::new()
+    )]
     pub hot_restart: Option<bool>,
     /// Drain and exit where a changed bootstrap cannot be applied by a hot restart
     /// [default: that of `OUTRIGGER_EXIT_ON_BOOTSTRAP_CHANGE`]
@@ -136,7 +147,11 @@ pub struct ClassicArgs {
     #[arg(long)]
     pub id: Option<String>,
     /// `serviceCluster` of `ProxyConfig`
-    #[arg(long = "serviceCluster", value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(
+        long = "serviceCluster",
+        value_name = "NAME",
+        value_parser = NonEmptyStringValueParser::new()
+    )]
     pub service_cluster: Option<String>,
     /// `configPath` of `ProxyConfig`
     #[arg(long = "configPath", value_name = "FOLDER")]
@@ -152,7 +167,11 @@ pub struct ClassicArgs {
     pub drain_duration: Option<Duration>,
     /// Life of the old Envoy after a hot restart, longer than the drain duration
     /// [default: the drain duration and 5s]
-    #[arg(long = "parentShutdownDuration", value_name = "DURATION", value_parser = go_duration::positive)]
+    #[arg(
+        long = "parentShutdownDuration",
+        value_name = "DURATION",
+        value_parser = go_duration::positive
+    )]
     pub parent_shutdown_duration: Option<Duration>,
     /// `discoveryAddress` of `ProxyConfig`
     #[arg(long = "discoveryAddress", value_name = "HOST:PORT", value_parser = address)]
@@ -167,7 +186,11 @@ pub struct ClassicArgs {
     #[arg(long = "statsdUdpAddress", value_name = "HOST:PORT")]
     pub statsd_udp_address: Option<String>,
     /// `proxyAdminPort` of `ProxyConfig`
-    #[arg(long = "proxyAdminPort", value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(
+        long = "proxyAdminPort",
+        value_name = "PORT",
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
     pub proxy_admin_port: Option<u16>,
     /// `controlPlaneAuthPolicy` of `ProxyConfig`: NONE or `MUTUAL_TLS`
     #[arg(long = "controlPlaneAuthPolicy", value_name = "POLICY")]
@@ -284,13 +307,28 @@ pub struct WaitArgs {
     #[arg(long, default_value = "http://localhost:15021/healthz/ready", value_parser = http_url)]
     pub url: Uri,
     /// Maximum wait in seconds
-    #[arg(long = "timeoutSeconds", value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    #[arg(
+        long = "timeoutSeconds",
+        value_name = "SECONDS",
+        default_value = "60",
+        value_parser = seconds
+    )]
     pub timeout: Duration,
     /// Delay between two requests in milliseconds
-    #[arg(long = "periodMillis", value_name = "MILLISECONDS", default_value = "500", value_parser = milliseconds)]
+    #[arg(
+        long = "periodMillis",
+        value_name = "MILLISECONDS",
+        default_value = "500",
+        value_parser = milliseconds
+    )]
     pub period: Duration,
     /// Timeout of a request in milliseconds
-    #[arg(long = "requestTimeoutMillis", value_name = "MILLISECONDS", default_value = "500", value_parser = milliseconds)]
+    #[arg(
+        long = "requestTimeoutMillis",
+        value_name = "MILLISECONDS",
+        default_value = "500",
+        value_parser = milliseconds
+    )]
     pub request_timeout: Duration,
 }
 
@@ -530,7 +568,8 @@ mod tests {
         assert!(error.to_string().contains("expected an HTTP method"), "{error}");
         for line in [
             "proxy --proxyComponentLogLevel= --proxyLogLevel=off --zipkinAddress=$(HOST_IP):9411",
-            "proxy --proxyComponentLogLevel=misc:error,upstream:debug --discoveryAddress=[::1]:15012",
+            "proxy --proxyComponentLogLevel=misc:error,upstream:debug",
+            "proxy --discoveryAddress=[::1]:15012",
             "request --debug-port=31020 get x",
         ] {
             parse(&format!("pilot-agent {line}")).unwrap();
@@ -561,8 +600,8 @@ mod tests {
         let rejected = parsed.absent.rejected().unwrap();
         assert!(rejected.starts_with("--templateFile /a.tmpl: "), "{rejected}");
         let (parsed, _) = proxy(
-            "pilot-agent proxy --stsPort=15463 --tokenManagerPlugin GoogleTokenExchange --profiling \
-             --serviceregistry Consul --discoveryRefreshDelay 1s",
+            "pilot-agent proxy --stsPort=15463 --tokenManagerPlugin GoogleTokenExchange \
+             --profiling --serviceregistry Consul --discoveryRefreshDelay 1s",
         );
         assert_eq!((parsed.absent.rejected(), parsed.absent.warnings().len()), (None, 5));
         let (parsed, _) = proxy("pilot-agent proxy --stsPort=0 --profiling=false");

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::str::Chars;
 
-/// Parses lines `key="value"`. The value is a string as Go quotes it. A line of another form is left
-/// out, since the kubelet writes none.
+/// Parses lines `key="value"`. The value is a string as Go quotes it. A line of another form is
+/// left out, since the kubelet writes none.
 pub fn parse(text: &str) -> BTreeMap<String, String> {
     let entry = |line: &str| {
         let (key, value) = line.split_once('=')?;

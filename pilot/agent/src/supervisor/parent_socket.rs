@@ -7,8 +7,8 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 /// Socket with the address of a parent that has exited, held while its child lives.
 ///
 /// At the end of the shutdown time, the child tells its parent to exit. If a signal has ended the
-/// parent before, Envoy repeats the message for 10 s, blocks meanwhile, and aborts. Here the message
-/// arrives, and is not read.
+/// parent before, Envoy repeats the message for 10 s, blocks meanwhile, and aborts. Here the
+/// message arrives, and is not read.
 #[derive(Debug)]
 pub(super) struct ParentSocket {
     _socket: UnixDatagram,
