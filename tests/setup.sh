@@ -36,6 +36,7 @@ install_packages() {
     need runc runc
     need unzip unzip
     need zstd zstd
+    need openssl openssl
     need busybox busybox-static
     [[ -x /usr/lib/cni/bridge ]] || missing+=(containernetworking-plugins)
     [[ ${#missing[@]} -eq 0 ]] && return
