@@ -18,8 +18,6 @@ pub struct Options {
     pub envoy: EnvoyOptions,
     /// Draining at shutdown.
     pub drain: DrainOptions,
-    /// Grace period of the pod, if known.
-    pub grace_period: Option<Duration>,
     /// Role of Envoy: a gateway drains all listeners, a sidecar the inbound ones.
     pub role: Role,
     /// Address of Envoy's admin interface.
@@ -44,7 +42,6 @@ impl Options {
         Some(Self {
             agent: "/proc/self/exe".into(),
             drain: config.drain.clone(),
-            grace_period: None,
             role: config.role,
             admin: SocketAddr::new(loopback, envoy.admin_port),
             configuration: config.paths.configuration.clone(),
@@ -59,7 +56,7 @@ impl Options {
             guard: self.guard,
             parent_exit: self.envoy.parent_shutdown_time + PARENT_MARGIN,
             exit_on_changed_bootstrap: self.envoy.exit_on_changed_bootstrap,
-            drain: drain::Plan::new(&self.drain, self.grace_period),
+            drain: drain::Plan::new(&self.drain),
         }
     }
 }

@@ -10,6 +10,8 @@ mod client;
 mod control_plane;
 mod drains;
 mod fixture;
+mod foreign_sds;
+mod grpc_application;
 #[path = "../status/istio_init.rs"]
 mod istio_init;
 mod kills;
@@ -20,6 +22,7 @@ mod outage;
 #[path = "../supervision/random.rs"]
 mod random;
 mod restarts;
+mod sds_server;
 mod starts;
 
 use std::process::ExitCode;
@@ -36,6 +39,8 @@ fn main() -> ExitCode {
         drains::TESTS,
         starts::TESTS,
         outage::TESTS,
+        foreign_sds::TESTS,
+        grpc_application::TESTS,
         layouts::TESTS,
         captured::TESTS,
     ]
