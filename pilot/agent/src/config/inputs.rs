@@ -68,11 +68,18 @@ impl Files {
     pub fn read(mesh_config: &Path) -> Result<Self, ConfigError> {
         let pod_info = Paths::default().pod_info;
         let text = |path: &Path| read_text(path).map(Option::unwrap_or_default);
+        let entries = |name: &str| {
+            let file = pod_info.join(name);
+            downward_api::parse(&text(&file)?).map_err(|problem| ConfigError::File {
+                file: file.display().to_string(),
+                problem: problem.to_string(),
+            })
+        };
         let network = |name: &str| text(&Path::new("/proc/net").join(name));
         Ok(Self {
             mesh: read_text(mesh_config)?,
-            labels: downward_api::parse(&text(&pod_info.join("labels"))?),
-            annotations: downward_api::parse(&text(&pod_info.join("annotations"))?),
+            labels: entries("labels")?,
+            annotations: entries("annotations")?,
             resolv_conf: text(Path::new(super::RESOLV_CONF))?,
             interface_addresses: addresses::of_interfaces(
                 &network("fib_trie")?,

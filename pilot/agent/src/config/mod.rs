@@ -48,7 +48,7 @@ pub struct Resolved {
 /// Resolves the configuration. Call it again with new [`Files`] when one of them has changed.
 pub fn resolve(inputs: &Inputs) -> Result<Resolved, ConfigError> {
     let Inputs { arguments, environment, files, .. } = inputs;
-    let Layers { proxy_config, trust_domain, mut warnings } = Layers::merge(inputs)?;
+    let Layers { proxy_config, trust_domain, capture_ports, mut warnings } = Layers::merge(inputs)?;
     warnings.extend(arguments.absent.warnings());
     let role = match arguments.role {
         RoleArg::Sidecar => Role::Sidecar,
@@ -81,7 +81,7 @@ pub fn resolve(inputs: &Inputs) -> Result<Resolved, ConfigError> {
         proxy_config,
         metadata,
     };
-    ports::check(inputs, &config)?;
+    ports::check(inputs, &config, capture_ports)?;
     Ok(Resolved { config, warnings })
 }
 
