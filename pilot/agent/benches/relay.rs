@@ -41,7 +41,8 @@ fn main() -> Result<()> {
         return Ok(());
     }
     println!(
-        "| median of {ROUNDS} | direct µs | relayed µs | added per message µs | CPU per message µs |"
+        "| median of {ROUNDS} | direct µs | relayed µs | added per message µs | \
+         CPU per message µs |"
     );
     println!("| --- | --- | --- | --- | --- |");
     for (title, size) in [("1 KiB", 1 << 10), ("16 KiB", 16 << 10), ("1 MiB", 1 << 20)] {

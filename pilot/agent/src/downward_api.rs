@@ -10,8 +10,8 @@ pub struct InvalidText {
     key: String,
 }
 
-/// Parses lines `key="value"`. The value is a string as Go quotes it. A line of another form is left
-/// out, since the kubelet writes none.
+/// Parses lines `key="value"`. The value is a string as Go quotes it. A line of another form is
+/// left out, since the kubelet writes none.
 pub fn parse(text: &str) -> Result<BTreeMap<String, String>, InvalidText> {
     let entry = |line: &str| {
         let (key, value) = line.split_once('=')?;

@@ -90,8 +90,8 @@ impl Bootstraps {
     }
 }
 
-/// Returns the settings that cannot change while the agent runs. A new Envoy with another admin port
-/// would be out of the agent's sight, and one with another path would not find its sockets.
+/// Returns the settings that cannot change while the agent runs. A new Envoy with another admin
+/// port would be out of the agent's sight, and one with another path would not find its sockets.
 fn fixed(config: &Config) -> Fixed {
     let envoy = config.envoy.as_ref();
     let status = config.status.as_ref();

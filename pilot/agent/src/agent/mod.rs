@@ -1,6 +1,7 @@
 //! `pilot-agent proxy`: the parts of the agent, wired together.
 //!
-//! Every socket is bound before Envoy starts, so that Envoy finds the relay, its secrets and names at once.
+//! Every socket is bound before Envoy starts, so that Envoy finds the relay, its secrets and names
+//! at once.
 
 mod bootstraps;
 

@@ -34,11 +34,12 @@ pub struct ProxyArgs {
     /// File that Envoy appends outlier detection events to
     #[arg(long = "outlierLogPath", value_name = "FILE")]
     pub outlier_log_path: Option<String>,
-    /// Number of Envoy's worker threads if neither `ProxyConfig` nor the CPU limit sets one; 0 for one
-    /// per CPU
+    /// Number of Envoy's worker threads if neither `ProxyConfig` nor the CPU limit sets one; 0 for
+    /// one per CPU
     #[arg(long, value_parser = clap::value_parser!(u32).range(..=i64::from(MOST_THREADS)))]
     pub concurrency: Option<u32>,
-    /// Apply a changed bootstrap by a hot restart of Envoy [default: that of `OUTRIGGER_HOT_RESTART`]
+    /// Apply a changed bootstrap by a hot restart of Envoy [default: that of
+    /// `OUTRIGGER_HOT_RESTART`]
     #[arg(long = "hotRestart", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_parser = BoolishValueParser::new())]
     pub hot_restart: Option<bool>,

@@ -86,7 +86,8 @@ impl ConfigError {
         }
     }
 
-    /// Returns the error about a layer of `ProxyConfig`. The problem may quote a value of any length.
+    /// Returns the error about a layer of `ProxyConfig`. The problem may quote a value of any
+    /// length.
     pub(super) fn layer(layer: impl Into<String>, problem: &str) -> Self {
         let problem = documents::excerpt::shorten(problem).into_owned();
         Self::Layer { layer: layer.into(), problem }

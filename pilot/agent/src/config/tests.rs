@@ -91,7 +91,8 @@ fn defaults_are_those_of_istio() {
 
 #[test]
 fn layers_override_each_other_in_order() {
-    let mesh = "defaultConfig: {concurrency: 1, drainDuration: 11s, statusPort: 1, discoveryAddress: 'm:1', meshId: m}";
+    let mesh = "defaultConfig: {concurrency: 1, drainDuration: 11s, statusPort: 1, \
+                discoveryAddress: 'm:1', meshId: m}";
     let flags = "--drainDuration 22s --discoveryAddress f:2";
     let environment = [("PROXY_CONFIG", r#"{"statusPort":3,"discoveryAddress":"e:3"}"#)];
     let annotations = concat!(
@@ -291,7 +292,8 @@ fn listeners_have_different_ports() {
         ),
         (
             Case { annotations: "status.sidecar.istio.io/port=\"15001\"", ..case },
-            "the listener of captured outbound connections and annotation status.sidecar.istio.io/port both",
+            "the listener of captured outbound connections and annotation \
+             status.sidecar.istio.io/port both",
         ),
         (
             Case { environment: &[("DNS_PROXY_ADDR", "localhost:15020"), capture], ..case },

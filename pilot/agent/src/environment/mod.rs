@@ -1,4 +1,5 @@
-//! Environment variables of the agent: lookup, typed values, and warnings about those without effect.
+//! Environment variables of the agent: lookup, typed values, and warnings about those without
+//! effect.
 
 pub mod variables;
 

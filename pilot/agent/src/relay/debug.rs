@@ -27,6 +27,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 
 use crate::channel::ControlPlane;
+use crate::log_limit::LogLimit;
 
 /// Server of the debug port.
 #[derive(Clone, Debug)]
@@ -55,11 +56,20 @@ impl DebugServer {
     /// Answers requests until it is dropped.
     pub async fn serve(self, listener: TcpListener) {
         let slots = Arc::new(Semaphore::new(CONNECTIONS));
+        let mut failures = LogLimit::default();
         loop {
             let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
-            let Ok((tcp, _)) = listener.accept().await else {
-                tokio::time::sleep(AFTER_FAILED_ACCEPT).await;
-                continue;
+            let tcp = match listener.accept().await {
+                Ok((tcp, _)) => tcp,
+                Err(error) => {
+                    let log = |count| {
+                        tracing::warn!(
+                            "debug port: accepting a connection failed {count} times: {error}"
+                        );
+                    };
+                    failures.pause(log).await;
+                    continue;
+                }
             };
             let server = self.clone();
             tokio::spawn(async move {
@@ -153,7 +163,6 @@ pub const DEBUG_PORT: u16 = 15004;
 const TYPE_URL: &str = "istio.io/debug";
 const TIMEOUT: Duration = Duration::from_secs(5);
 const CONNECTIONS: usize = 10;
-const AFTER_FAILED_ACCEPT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

@@ -55,8 +55,8 @@ impl Scraper {
         Self { admin, dialer, targets, registry, metrics, running }
     }
 
-    /// Opens all sources and starts the page. Returns `None` if too many scrapes of the client, or of
-    /// all, are running.
+    /// Opens all sources and starts the page. Returns `None` if too many scrapes of the client, or
+    /// of all, are running.
     pub(super) async fn scrape(
         self: Arc<Self>,
         client: IpAddr,
@@ -98,8 +98,8 @@ impl Scraper {
         self.count_failure(MergeSource::Envoy, "Envoy", opened)
     }
 
-    /// Opens all targets, in their order. If their formats differ, those in `OpenMetrics` are asked for
-    /// text: a page has one format.
+    /// Opens all targets, in their order. If their formats differ, those in `OpenMetrics` are asked
+    /// for text: a page has one format.
     async fn open_targets(&self, request: &ScrapeRequest) -> Vec<TargetAnswer> {
         let deadline = Instant::now() + request.header_timeout();
         let open = async |target: &ScrapeTarget, request: &ScrapeRequest| {
@@ -259,8 +259,8 @@ struct Limits {
 }
 
 impl Limits {
-    /// Returns the limits of the first of these sources that are left, so that a slow one leaves time
-    /// for the others.
+    /// Returns the limits of the first of these sources that are left, so that a slow one leaves
+    /// time for the others.
     fn new(page_until: Instant, wait: Duration, sources_left: u32) -> Self {
         let now = Instant::now();
         let share = page_until.saturating_duration_since(now) / sources_left.max(1);

@@ -11,8 +11,8 @@ use tokio::task::JoinHandle;
 
 /// Socket with the address of a parent that has exited, held while its child lives.
 ///
-/// A child asks its parent for its admin port and its listening sockets, and tells it to drain and to
-/// exit. Without a socket of the parent, Envoy repeats a message for 10 s, blocks meanwhile, and
+/// A child asks its parent for its admin port and its listening sockets, and tells it to drain and
+/// to exit. Without a socket of the parent, Envoy repeats a message for 10 s, blocks meanwhile, and
 /// aborts. Here it learns that there are no sockets, and makes its own.
 #[derive(Debug)]
 pub(super) struct ParentSocket {

@@ -47,8 +47,8 @@ mod tests {
         assert_eq!(disabled.missing().unwrap(), "it is disabled");
         let memory = Some(Memory { used: 200 << 20, limit: Some(256 << 20) });
         let small = Preconditions { memory, ..Default::default() };
-        let expected = "a second Envoy needs more memory than the limit of 256 MiB leaves, with 200 \
-                        MiB in use; raise the container's memory limit";
+        let expected = "a second Envoy needs more memory than the limit of 256 MiB leaves, with \
+                        200 MiB in use; raise the container's memory limit";
         assert_eq!(small.missing().unwrap(), expected);
     }
 }

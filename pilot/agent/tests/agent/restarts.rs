@@ -45,7 +45,9 @@ fn restarts_lose_no_request(delta: &str, requests: u64) -> Result<()> {
     pod.write(OVERRIDE, &custom_bootstrap("second"))?;
     pod.wait_for_epoch(2)?;
     pod.wait_until_ready()?;
-    pod.write("etc/istio/config/mesh", "defaultConfig:\n  statusPort: 15020\n  extraStatTags: [mesh]\n  image: {imageType: debug}\n  proxyMetadata: {ISTIO_META_NETWORK: north}\n")?;
+    let mesh = "defaultConfig: {statusPort: 15020, extraStatTags: [mesh], \
+                image: {imageType: debug}, proxyMetadata: {ISTIO_META_NETWORK: north}}\n";
+    pod.write("etc/istio/config/mesh", mesh)?;
     pod.wait_for_epoch(3)?;
     pod.wait_until_ready()?;
 

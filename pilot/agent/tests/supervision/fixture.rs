@@ -171,7 +171,8 @@ impl Agent {
         bootstrap
     }
 
-    /// A bootstrap with which Envoy waits for some seconds, and then serves without the control plane.
+    /// A bootstrap with which Envoy waits for some seconds, and then serves without the control
+    /// plane.
     pub(crate) fn slow_bootstrap(&self, text: &str) -> Value {
         let mut bootstrap = self.waiting_bootstrap();
         bootstrap["static_resources"]["listeners"] =

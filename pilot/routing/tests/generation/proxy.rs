@@ -176,9 +176,10 @@ fn bootstrap(socket: &Path) -> Value {
             "filter_chains": [{}],
         })
     };
+    let admin = json!({"socket_address": {"address": "127.0.0.1", "port_value": ADMIN_PORT}});
     json!({
-        "node": {"id": "sidecar~127.0.0.1~web-1.shop~shop.svc.cluster.local", "cluster": "web.shop"},
-        "admin": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": ADMIN_PORT}}},
+        "node": {"id": "sidecar~127.0.0.1~web-1.shop~cluster.local", "cluster": "web.shop"},
+        "admin": {"address": admin},
         "dynamic_resources": {
             "ads_config": {
                 "api_type": "DELTA_GRPC", "transport_api_version": "V3",

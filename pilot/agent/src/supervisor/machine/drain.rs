@@ -1,7 +1,7 @@
 //! Draining at SIGTERM: one rule with one deadline.
 //!
-//! After `minimum`, draining ends as soon as no connection is left, and at the deadline in any case.
-//! Istio's settings map on it:
+//! After `minimum`, draining ends as soon as no connection is left, and at the deadline in any
+//! case. Istio's settings map on it:
 //!
 //! | setting | effect |
 //! |---|---|

@@ -129,7 +129,8 @@ pub enum Exit {
     Terminated,
     /// `POST /quitquitquit`.
     Quit,
-    /// The serving Envoy exited with code 0, for example after a signal that the agent did not send.
+    /// The serving Envoy exited with code 0, for example after a signal that the agent did not
+    /// send.
     EnvoyQuit,
     /// The serving Envoy exited with an error.
     EnvoyExited(String),
@@ -169,13 +170,15 @@ impl fmt::Display for Exit {
             ),
             Self::EnvoyExited(reason) => write!(f, "Envoy exited: {reason}"),
             Self::StartFailed(reason) => {
-                write!(f, "Envoy did not start in {} attempts: {reason}", super::retries::RETRIES + 1)
+                let attempts = super::retries::RETRIES + 1;
+                write!(f, "Envoy did not start in {attempts} attempts: {reason}")
             }
             Self::BootstrapRejected(reason) => {
                 write!(f, "Envoy did not start: it rejects its bootstrap or a flag: {reason}")
             }
             Self::BootstrapChanged => f.write_str(
-                "the bootstrap changed, and a hot restart is not possible; the container must restart",
+                "the bootstrap changed, and a hot restart is not possible; the container must \
+                 restart",
             ),
         }
     }

@@ -2,17 +2,18 @@
 //!
 //! Time enters as events: an action arms a named timer, and its expiry is an event.
 //!
-//! - A new epoch starts only while exactly one Envoy runs, or none. So there are never more than two.
-//! - A start that fails is repeated by the [retry budget](retries). A serving Envoy stays meanwhile,
-//!   also when the budget is exhausted. Without one, exhaustion ends the agent with an error, and so
-//!   does a bootstrap that Envoy rejects: it is validated after the first failure.
+//! - A new epoch starts only while exactly one Envoy runs, or none. So there are never more than
+//!   two.
+//! - A start that fails is repeated by the [retry budget](retries). A serving Envoy stays
+//!   meanwhile, also when the budget is exhausted. Without one, exhaustion ends the agent with an
+//!   error, and so does a bootstrap that Envoy rejects: it is validated after the first failure.
 //! - The first Envoy must respond within its guard, the next ones must be live: they are to replace
 //!   one that serves.
 //! - A serving Envoy that exits ends the agent, as in Istio: the kubelet restarts the container.
 //!   Exit code 0 is an error too: signals from others and `/quitquitquit` of Envoy's own admin
 //!   interface cannot be distinguished.
-//! - A child that starts when its parent exits goes on alone. If it is live within another guard, it
-//!   serves; else the agent ends.
+//! - A child that starts when its parent exits goes on alone. If it is live within another guard,
+//!   it serves; else the agent ends.
 //! - A child closes the admin interface of its parent early. If the child then fails, the parent
 //!   serves without admin interface ("silenced"), and another hot restart, of the desired bootstrap
 //!   or of the parent's own, brings it back.
@@ -147,8 +148,8 @@ impl State {
         starting.filter(|(epoch, _)| !self.armed.contains(&Timer::Guard(*epoch)))
     }
 
-    /// Without a control plane, the first Envoy waits for its configuration as long as it takes. Its
-    /// replacement would wait too.
+    /// Without a control plane, the first Envoy waits for its configuration as long as it takes.
+    /// Its replacement would wait too.
     fn responding(&mut self, epoch: u32, actions: &mut Vec<Action>) {
         let starting = self.epochs.starting().filter(|(number, _)| *number == epoch);
         let is_desired = starting.map(|(_, revision)| revision) == self.desired;
