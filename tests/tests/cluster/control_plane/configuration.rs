@@ -1,7 +1,5 @@
 //! Envoy's resources: connections pass through to their original destination.
 
-use std::sync::PoisonError;
-
 use envoy_types::pb::envoy::config::accesslog::v3::AccessLog;
 use envoy_types::pb::envoy::config::accesslog::v3::access_log;
 use envoy_types::pb::envoy::config::cluster::v3::Cluster;
@@ -31,9 +29,8 @@ use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::TcpProx
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::tcp_proxy::ClusterSpecifier;
 use envoy_types::pb::google::protobuf::value::Kind;
 use envoy_types::pb::google::protobuf::{Any, BoolValue, Duration};
+use pilot_agent::relay::NameTable;
 use prost::{Message, Name};
-
-use super::Names;
 
 /// A resource with its name.
 pub(super) struct NamedResource {
@@ -42,7 +39,7 @@ pub(super) struct NamedResource {
 }
 
 /// Returns the resources of a type for a proxy.
-pub(super) fn resources(type_url: &str, proxy: &Node, names: &Names) -> Vec<NamedResource> {
+pub(super) fn resources(type_url: &str, proxy: &Node, names: &NameTable) -> Vec<NamedResource> {
     let is_sidecar = proxy.id.starts_with("sidecar~");
     match type_url {
         _ if !is_sidecar => Vec::new(),
@@ -57,7 +54,6 @@ pub(super) fn resources(type_url: &str, proxy: &Node, names: &Names) -> Vec<Name
             listeners.map(|listener| named(listener.name.clone(), &listener)).into()
         }
         NAME_TABLE => {
-            let names = names.lock().unwrap_or_else(PoisonError::into_inner);
             let message = Any { type_url: NAME_TABLE.to_owned(), value: names.encode_to_vec() };
             vec![NamedResource { name: String::new(), message }]
         }

@@ -60,7 +60,7 @@ impl ControlPlane {
                 listener.set_nonblocking(true)?;
                 let listener = TcpListener::from_std(listener)?;
                 tokio::select! {
-                    () = tls_server::serve(listener, acceptor.clone(), routes.clone()) => {}
+                    () = tls_server::serve(&listener, acceptor.clone(), routes.clone()) => {}
                     _ = wanted.wait_for(|runs| !*runs) => {}
                 }
             }

@@ -105,7 +105,7 @@ impl Configuration {
         }
         if self.captures {
             let sidecar = Node { id: "sidecar~".to_owned(), ..Node::default() };
-            let captured = configuration::resources(type_url, &sidecar);
+            let captured = configuration::resources(type_url, &sidecar, &NameTable::default());
             found.extend(captured.into_iter().map(|resource| (resource.name, resource.message)));
         }
         found
