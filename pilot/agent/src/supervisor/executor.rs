@@ -23,11 +23,12 @@ use super::machine::{
     Action, Connections, Event, Exit, ExitStatus, Revision, State, Timer, Verdict,
 };
 use super::parent_socket::ParentSocket;
-use super::preconditions::{Preconditions, validate};
+use super::preconditions::{self, Preconditions, validate};
 use super::process::{Process, describe, reap_orphans};
 use super::shared_memory::SharedMemory;
 use super::{Desired, Metrics, Options, command, guard};
 use crate::admin::{Admin, AdminError};
+use crate::channel::ControlPlane;
 use crate::config::Role;
 use crate::health::{Health, Part};
 
@@ -36,6 +37,8 @@ use crate::health::{Health, Part};
 pub(super) enum Message {
     /// An event of the machine.
     Event(Event),
+    /// The control plane is reachable, which a bootstrap needs.
+    Reachable(Revision),
     /// The process of an epoch has ended, with this last error in its log.
     Ended(u32, io::Result<ProcessStatus>, Option<String>),
 }
@@ -77,6 +80,7 @@ struct Epoch {
 impl Executor {
     pub(super) fn new(
         options: Options,
+        first: &Desired,
         health: Arc<Health>,
         metrics: Metrics,
         serving: watch::Sender<Option<u32>>,
@@ -91,7 +95,7 @@ impl Executor {
         };
         metrics.epoch.set(-1);
         Self {
-            state: Some(State::new(options.machine())),
+            state: Some(State::new(options.machine(first))),
             admin: Admin::new(options.admin),
             files: BootstrapFiles::new(&options.configuration),
             shared_memory: SharedMemory::new(options.envoy.base_id),
@@ -128,7 +132,8 @@ impl Executor {
     }
 
     pub(super) fn desire(&mut self, desired: &Arc<Desired>) {
-        let known = self.revisions.iter().find(|(_, known)| known == desired);
+        self.send(Event::Settings(self.options.machine(desired)));
+        let known = self.revisions.iter().find(|(_, known)| known.has_same_envoy(desired));
         let revision = if let Some((revision, _)) = known {
             *revision
         } else {
@@ -157,6 +162,7 @@ impl Executor {
                 }
                 self.send(event);
             }
+            Message::Reachable(revision) => self.validate(revision),
             Message::Ended(epoch, status, error) => self.ended(epoch, status, error),
         }
     }
@@ -322,6 +328,27 @@ impl Executor {
         if let Some(reason) = preconditions.missing() {
             return self.post(Event::Checked(revision, Verdict::Blocked(reason)));
         }
+        // The serving Envoy may keep its stream to another address.
+        let server = self.options.control_plane.as_ref().map(ControlPlane::server);
+        let Some(server) = server.filter(|_| desired.is_dynamic()) else {
+            return self.validate(revision);
+        };
+        let messages = self.messages.clone();
+        tokio::spawn(async move {
+            let message = match server.connect().await {
+                Ok(_) => Message::Reachable(revision),
+                Err(error) => {
+                    let reason = preconditions::unreachable(&error.to_string());
+                    Message::Event(Event::Checked(revision, Verdict::Blocked(reason)))
+                }
+            };
+            // The receiver ends with supervision.
+            let _ = messages.send(message);
+        });
+    }
+
+    fn validate(&mut self, revision: Revision) {
+        let Some(desired) = self.bootstrap(revision) else { return };
         match self.start_validation(&desired) {
             Ok((process, child, file)) => {
                 let messages = self.messages.clone();

@@ -86,9 +86,10 @@ impl Supervisor {
         let mut interrupt = handle(SignalKind::interrupt(), "SIGINT")?;
         let mut child = handle(SignalKind::child(), "SIGCHLD")?;
         let (sender, mut messages) = mpsc::unbounded_channel();
-        let mut executor =
-            Executor::new(self.options, self.health, self.metrics, self.serving, sender);
-        executor.desire(&desired.borrow_and_update());
+        let first = Arc::clone(&desired.borrow_and_update());
+        let Self { options, health, metrics, serving } = self;
+        let mut executor = Executor::new(options, &first, health, metrics, serving, sender);
+        executor.desire(&first);
         loop {
             if let Some(exit) = executor.take_exit() {
                 return Ok(exit);
