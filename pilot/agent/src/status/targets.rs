@@ -2,6 +2,7 @@
 //! `prometheus.istio.io/scrape-targets`.
 
 use hyper::http::uri::PathAndQuery;
+use mesh::proxy_ports;
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -55,8 +56,7 @@ impl ScrapeTarget {
     fn parse(port: &str, path: &str, status_port: u16) -> Result<Self, TargetProblem> {
         let number = port.parse::<u16>().ok().filter(|number| *number > 0);
         let number = number.ok_or_else(|| TargetProblem::Port(port.to_owned()))?;
-        let reserved = RESERVED.iter().find(|(reserved, _)| *reserved == number);
-        let owner = reserved.map(|(_, owner)| *owner);
+        let owner = proxy_ports::owner(number);
         if let Some(owner) = owner.or((number == status_port).then_some(STATUS_PORT)) {
             return Err(TargetProblem::Reserved { port: number, owner });
         }
@@ -137,17 +137,6 @@ const PORT: &str = "prometheus.io/port";
 const STATUS_PORT: &str = "the agent's status port";
 const DEFAULT_PORT: &str = "80";
 const DEFAULT_PATH: &str = "/metrics";
-const RESERVED: [(u16, &str); 9] = [
-    (15000, "Envoy's administration"),
-    (15001, "outbound capture"),
-    (15004, "debugging of the control plane"),
-    (15006, "inbound capture"),
-    (15008, "HBONE"),
-    (15020, "merged metrics"),
-    (15021, "health checks"),
-    (15053, "DNS capture"),
-    (15090, "Envoy's own metrics"),
-];
 
 #[cfg(test)]
 mod tests {
