@@ -22,6 +22,7 @@ tests![
     changed_scrape_targets_apply_to_the_next_scrape,
     changed_drain_duration_applies_to_the_next_drain,
     changes_that_need_a_new_container_are_refused,
+    agent_without_envoy_follows_changes,
 ];
 
 fn changed_address_moves_to_another_control_plane() -> Result<()> {
@@ -144,6 +145,26 @@ fn changes_that_need_a_new_container_are_refused() -> Result<()> {
     pod.annotate(&[])?;
     pod.wait_for_no_condition()?;
     pod.stop()
+}
+
+fn agent_without_envoy_follows_changes() -> Result<()> {
+    const BOOTSTRAP: &str = "etc/istio/proxy/grpc-bootstrap.json";
+    let mut pod = Pod::new()?;
+    pod.environment.extend([
+        ("DISABLE_ENVOY", "true".to_owned()),
+        ("GRPC_XDS_BOOTSTRAP", BOOTSTRAP.to_owned()),
+    ]);
+    let mut pod = pod.started()?;
+    pod.annotate(&[(CONFIG, r#"{"meshId": "north"}"#)])?;
+    wait::until("applications that start later present the changed node", PATIENCE, || {
+        let bootstrap = fs::read_to_string(pod.path(BOOTSTRAP))?;
+        ensure!(bootstrap.contains("north"), "{bootstrap}");
+        Ok::<_, anyhow::Error>(())
+    })?;
+    pod.annotate(&[(CONFIG, r#"{"statusPort": 15120}"#)])?;
+    pod.wait_for_readiness(200, "is not applied: statusPort changed")?;
+    pod.signal(Signal::TERM)?;
+    pod.ended()
 }
 
 const CONFIG: &str = "proxy.istio.io/config";
