@@ -12,7 +12,7 @@ group_of() {
     case "$1" in
     "e2e acceptance" | "e2e installation" | "webhook-certs cluster" | "webhook-certs storm") echo servers ;;
     "e2e licences" | "pilot-agent pilot_agent") echo unit ;;
-    "e2e "* | "injector cluster" | "injector kubernetes" | "injector reports" | "istioctl reports" | "pilot-agent "*) echo machine ;;
+    "e2e "* | "injector cluster" | "injector kubernetes" | "injector reports" | "istioctl reports" | "pilot-agent "* | "webhook-certs workload") echo machine ;;
     *) echo unit ;;
     esac
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Brings a Debian machine to where the tests can run: system packages, the
-# Kubernetes programs, Envoy. Does nothing, quickly, when all of it is there.
+# Kubernetes programs, a gRPC application, Envoy. Does nothing, quickly, when all of it is there.
 # What is built or downloaded is kept outside the tree, for every checkout.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -8,6 +8,7 @@ cd "$(dirname "$0")"
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/outrigger"
 envoy_version=$(<envoy-version)
 kubernetes_version=$(awk '$1 == "k8s.io/kubernetes" { print $2 }' kubernetes/go.mod)
+grpc_version=$(awk '$2 == "google.golang.org/grpc" { print $3 }' grpc/go.mod)
 
 main() {
     mkdir -p "$cache"
@@ -16,6 +17,7 @@ main() {
     flock 9
     install_packages
     build_kubernetes
+    build_grpc_application
     fetch_envoy
 }
 
@@ -36,6 +38,7 @@ install_packages() {
     need runc runc
     need unzip unzip
     need zstd zstd
+    need openssl openssl
     need busybox busybox-static
     [[ -x /usr/lib/cni/bridge ]] || missing+=(containernetworking-plugins)
     [[ ${#missing[@]} -eq 0 ]] && return
@@ -77,13 +80,25 @@ build_kubernetes() {
     printf '%s\n' "$stamp" >"$folder/stamp"
 }
 
+build_grpc_application() {
+    local folder="$cache/grpc-$grpc_version" stamp
+    stamp=$(cat grpc/* | sha256sum | cut -d' ' -f1)
+    [[ -f $folder/stamp && $(<"$folder/stamp") == "$stamp" ]] && return
+    check_go
+    say "building an application with gRPC $grpc_version into $folder (a minute, once)"
+    mkdir -p "$folder"
+    rm -f "$folder/stamp"
+    CGO_ENABLED=0 go -C grpc build -trimpath -ldflags "-s -w" -o "$folder/grpc-application" . >&2
+    printf '%s\n' "$stamp" >"$folder/stamp"
+}
+
 check_go() {
     local version
     command -v go >/dev/null ||
-        die "Go 1.25 or later is needed to build Kubernetes, and there is no go in PATH: install Go and run this again"
+        die "Go 1.25 or later is needed to build programs for the tests, and there is no go in PATH: install Go and run this again"
     version=$(go env GOVERSION)
     [[ $(printf '%s\n' go1.25 "$version" | sort -V | head -n1) == go1.25 ]] ||
-        die "Go 1.25 or later is needed to build Kubernetes, and the go in PATH is $version: install a later one and run this again"
+        die "Go 1.25 or later is needed to build programs for the tests, and the go in PATH is $version: install a later one and run this again"
 }
 
 fetch_envoy() {

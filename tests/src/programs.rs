@@ -68,6 +68,16 @@ impl Programs {
         existing(self.cache.join(format!("envoy-{version}")).join("envoy"), "make setup")
     }
 
+    /// Returns the gRPC application of `tests/grpc`, which speaks xDS itself.
+    pub fn grpc_application(&self) -> Result<PathBuf> {
+        let version = include_str!("../grpc/go.mod")
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("require google.golang.org/grpc "))
+            .context("tests/grpc/go.mod names no version of google.golang.org/grpc")?;
+        let folder = self.cache.join(format!("grpc-{version}"));
+        existing(folder.join("grpc-application"), "make setup")
+    }
+
     /// Returns a release program of this repository.
     pub fn own(&self, name: &str) -> Result<PathBuf> {
         existing(repository().join("dist").join(name), "make build")

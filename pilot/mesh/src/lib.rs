@@ -8,3 +8,4 @@ pub mod proxy_config_rules;
 mod proxy_config_values;
 mod proxy_field;
 pub mod proxy_ports;
+pub mod spiffe;

@@ -4,12 +4,18 @@
 pub mod changes;
 pub mod endpoint;
 pub mod event;
+#[cfg(feature = "files")]
+pub mod files;
 mod hash;
 pub mod hostname;
 pub mod index;
 mod intern;
+#[cfg(feature = "kubernetes")]
+pub mod kubernetes;
 pub mod labels;
 pub mod locality;
+pub mod manifest;
+pub mod names;
 pub mod namespace;
 pub mod node;
 pub mod pod;

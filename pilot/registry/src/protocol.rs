@@ -42,7 +42,45 @@ pub enum ProtocolClass {
     Udp,
 }
 
+/// Transport of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
 impl Protocol {
+    /// Protocol of a port of Kubernetes: by its `appProtocol` or else its name, then by its number.
+    pub fn of_port(
+        transport: Transport,
+        app_protocol: Option<&str>,
+        name: &str,
+        number: u16,
+    ) -> Self {
+        if transport == Transport::Udp {
+            return Self::Udp;
+        }
+        match app_protocol {
+            Some("kubernetes.io/h2c") => return Self::Http2,
+            Some("kubernetes.io/ws") => return Self::Http,
+            Some("kubernetes.io/wss") => return Self::Https,
+            _ => {}
+        }
+        let text = app_protocol.unwrap_or(name).to_ascii_lowercase();
+        let word = match text.split_once('-') {
+            _ if text.starts_with("grpc-web") => "grpc-web",
+            Some((word, _)) => word,
+            None => &text,
+        };
+        match BY_WORD.iter().find(|(known, _)| *known == word) {
+            Some((_, protocol)) => *protocol,
+            None if SERVER_FIRST_PORTS.contains(&number) => Self::Tcp,
+            None => Self::Undeclared,
+        }
+    }
+
     /// Class of the protocol.
     pub fn class(self) -> ProtocolClass {
         match self {
@@ -60,3 +98,22 @@ impl Protocol {
         matches!(self, Self::Http2 | Self::Grpc)
     }
 }
+
+/// Protocols by the first word of a port's name or by its `appProtocol`.
+const BY_WORD: [(&str, Protocol); 11] = [
+    ("grpc", Protocol::Grpc),
+    ("grpc-web", Protocol::GrpcWeb),
+    ("http", Protocol::Http),
+    ("http2", Protocol::Http2),
+    ("https", Protocol::Https),
+    ("mongo", Protocol::Mongo),
+    ("mysql", Protocol::Mysql),
+    ("redis", Protocol::Redis),
+    ("tcp", Protocol::Tcp),
+    ("tls", Protocol::Tls),
+    ("udp", Protocol::Udp),
+];
+
+/// Ports of SMTP, DNS, `MySQL` and `MongoDB`. A proxy that waits for the first bytes of the client
+/// would block servers that speak first.
+const SERVER_FIRST_PORTS: [u16; 4] = [25, 53, 3306, 27017];

@@ -116,6 +116,16 @@ pub enum ExportTo {
     Namespaces(Vec<Arc<str>>),
 }
 
+impl ExportTo {
+    /// True if workloads of a namespace may use the service.
+    pub fn includes(&self, namespace: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Namespaces(namespaces) => namespaces.iter().any(|name| **name == *namespace),
+        }
+    }
+}
+
 /// Preference among endpoints: `spec.trafficDistribution`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TrafficDistribution {

@@ -26,6 +26,19 @@ pub struct Snapshot {
     pub(crate) generation: u64,
 }
 
+/// Equal content; the generation does not count.
+impl PartialEq for Snapshot {
+    fn eq(&self, other: &Self) -> bool {
+        self.services == other.services
+            && self.selectors == other.selectors
+            && self.workloads == other.workloads
+            && self.addresses == other.addresses
+            && self.namespaces == other.namespaces
+    }
+}
+
+impl Eq for Snapshot {}
+
 /// Service with its endpoints.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ServiceEntry {

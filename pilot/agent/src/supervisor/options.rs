@@ -19,8 +19,6 @@ pub struct Options {
     pub envoy: EnvoyOptions,
     /// Control plane that a new Envoy waits for; `None` in tests without one.
     pub control_plane: Option<ControlPlane>,
-    /// Grace period of the pod, if known.
-    pub grace_period: Option<Duration>,
     /// Role of Envoy: a gateway drains all listeners, a sidecar the inbound ones.
     pub role: Role,
     /// Address of Envoy's admin interface.
@@ -45,7 +43,6 @@ impl Options {
         Some(Self {
             agent: "/proc/self/exe".into(),
             control_plane: Some(control_plane),
-            grace_period: None,
             role: config.role,
             admin: SocketAddr::new(loopback, envoy.admin_port),
             configuration: config.paths.configuration.clone(),
@@ -60,7 +57,7 @@ impl Options {
             guard: self.guard,
             parent_exit: desired.parent_shutdown_time + PARENT_MARGIN,
             exit_on_changed_bootstrap: self.envoy.exit_on_changed_bootstrap,
-            drain: drain::Plan::new(&desired.drain, self.grace_period),
+            drain: drain::Plan::new(&desired.drain),
         }
     }
 }

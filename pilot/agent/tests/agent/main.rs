@@ -11,6 +11,8 @@ mod client;
 mod control_plane;
 mod drains;
 mod fixture;
+mod foreign_sds;
+mod grpc_application;
 #[path = "../status/istio_init.rs"]
 mod istio_init;
 mod kills;
@@ -21,6 +23,7 @@ mod outage;
 #[path = "../supervision/random.rs"]
 mod random;
 mod restarts;
+mod sds_server;
 mod starts;
 
 use std::process::ExitCode;
@@ -38,6 +41,8 @@ fn main() -> ExitCode {
         starts::TESTS,
         outage::TESTS,
         changes::TESTS,
+        foreign_sds::TESTS,
+        grpc_application::TESTS,
         layouts::TESTS,
         captured::TESTS,
     ]

@@ -15,6 +15,7 @@ tests![
     rejected_configuration_prevents_a_restart,
     invalid_annotation_keeps_old_bootstrap,
     invalid_override_keeps_old_bootstrap,
+    changed_bootstrap_drains_and_exits_if_chosen,
 ];
 
 fn three_changed_files_lose_no_request() -> Result<()> {
@@ -129,6 +130,41 @@ fn rejected_configuration_prevents_a_restart() -> Result<()> {
 fn custom_bootstrap(cluster: &str) -> String {
     let cluster = serde_json::json!({ "name": cluster, "type": "STATIC" });
     serde_json::json!({ "static_resources": { "clusters": [cluster] } }).to_string()
+}
+
+/// Without hot restart, the kubelet restarts the container, whose proxy has the new bootstrap.
+fn changed_bootstrap_drains_and_exits_if_chosen() -> Result<()> {
+    let mut pod = Pod::new()?;
+    start_backend(&pod.namespace)?;
+    pod.environment.extend(
+        [
+            ("OUTRIGGER_HOT_RESTART", "false"),
+            ("OUTRIGGER_EXIT_ON_BOOTSTRAP_CHANGE", "true"),
+            ("EXIT_ON_ZERO_ACTIVE_CONNECTIONS", "true"),
+            ("MINIMUM_DRAIN_DURATION", "1s"),
+        ]
+        .map(|(name, value)| (name, value.to_owned())),
+    );
+    let mut pod = pod.started()?;
+    pod.wait_for_answer(8080)?;
+    let protocols = [Protocol::Http1, Protocol::Http2];
+    let clients = Clients::start(&pod.namespace, 8080, &protocols, "/slow")?;
+    wait::until("both requests are in flight", PATIENCE, || {
+        let stats = pod.get(15000, "/clusters")?.body;
+        ensure!(stats.contains("127.0.0.1:9090::rq_active::2"), "{stats}");
+        Ok::<_, anyhow::Error>(())
+    })?;
+    pod.annotate(&[(CONFIG, r#"{"extraStatTags":["annotated"]}"#)])?;
+    for (protocol, report) in clients.finish()? {
+        ensure!(report.lost.is_empty() && report.answered > 0, "{protocol:?}: {report:?}");
+    }
+    let status = pod.exited()?;
+    ensure!(status.code() == Some(1), "{status}\n{}", pod.log());
+    ensure!(pod.log().contains("the bootstrap changed, and a hot restart is not possible"));
+    pod.start()?;
+    pod.wait_until_ready()?;
+    ensure!(pod.get(15000, "/config_dump")?.body.contains("annotated"));
+    pod.stop()
 }
 
 const CONFIG: &str = "proxy.istio.io/config";

@@ -55,6 +55,8 @@ pub(crate) struct Settings {
 impl Pod {
     /// Creates a pod without capture rules.
     pub(crate) fn create() -> Self {
+        // A build lasts longer than neighbours stay known, and then the link loses packets again.
+        istio_init();
         let namespace = Namespace::create().unwrap();
         let world = Namespace::create().unwrap();
         namespace.connect("eth0", &world, "eth0").unwrap();

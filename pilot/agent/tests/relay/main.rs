@@ -9,7 +9,10 @@ mod debug;
 mod envoy;
 mod fixture;
 mod flow;
+mod hostile;
 mod own_types;
+#[path = "../supervision/random.rs"]
+mod random;
 mod reconnect;
 mod resources;
 mod socket;

@@ -24,6 +24,7 @@ pub(crate) struct Settings {
     pub(crate) guard: Duration,
     pub(crate) drain_duration: Duration,
     pub(crate) hot_restart: bool,
+    pub(crate) exit_on_changed_bootstrap: bool,
 }
 
 /// Supervises Envoy with the settings and the bootstrap of a folder. Follows changes of the
@@ -117,11 +118,10 @@ fn options(folder: &Path, settings: Settings) -> Options {
             parent_shutdown_time: Duration::from_secs(2),
             bootstrap_override: None,
             hot_restart: settings.hot_restart,
-            exit_on_changed_bootstrap: false,
+            exit_on_changed_bootstrap: settings.exit_on_changed_bootstrap,
             base_id: settings.base_id,
         },
         control_plane: None,
-        grace_period: None,
         role: Role::Router,
         admin: ([127, 0, 0, 1], settings.admin_port).into(),
         configuration: folder.to_owned(),

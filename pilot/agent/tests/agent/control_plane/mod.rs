@@ -6,6 +6,7 @@ mod certificates;
 #[path = "../../../../../tests/tests/cluster/control_plane/configuration.rs"]
 mod configuration;
 mod discovery;
+mod grpc;
 pub(crate) mod resources;
 #[path = "../../../../../tests/tests/cluster/control_plane/tls_server.rs"]
 mod tls_server;
