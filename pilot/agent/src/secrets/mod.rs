@@ -129,7 +129,7 @@ pub fn start(
     let store = Arc::new(SecretStore::default());
     let source = choose_source(settings, sockets);
     let service = match &source {
-        Ok(Source::Service { client, .. }) => Some(client.control_plane().clone()),
+        Ok(Source::Service(service)) => Some(service.client.control_plane().clone()),
         _ => None,
     };
     let (identity, identity_receiver) = watch::channel(None);
