@@ -1,5 +1,7 @@
 //! Envoy's resources: connections pass through to their original destination.
 
+use std::sync::PoisonError;
+
 use envoy_types::pb::envoy::config::accesslog::v3::AccessLog;
 use envoy_types::pb::envoy::config::accesslog::v3::access_log;
 use envoy_types::pb::envoy::config::cluster::v3::Cluster;
@@ -31,6 +33,8 @@ use envoy_types::pb::google::protobuf::value::Kind;
 use envoy_types::pb::google::protobuf::{Any, BoolValue, Duration};
 use prost::{Message, Name};
 
+use super::Names;
+
 /// A resource with its name.
 pub(super) struct NamedResource {
     pub(super) name: String,
@@ -38,7 +42,7 @@ pub(super) struct NamedResource {
 }
 
 /// Returns the resources of a type for a proxy.
-pub(super) fn resources(type_url: &str, proxy: &Node) -> Vec<NamedResource> {
+pub(super) fn resources(type_url: &str, proxy: &Node, names: &Names) -> Vec<NamedResource> {
     let is_sidecar = proxy.id.starts_with("sidecar~");
     match type_url {
         _ if !is_sidecar => Vec::new(),
@@ -51,6 +55,11 @@ pub(super) fn resources(type_url: &str, proxy: &Node) -> Vec<NamedResource> {
             let interception = Interception::of_proxy(proxy);
             let listeners = [outbound_listener(), inbound_listener(interception)];
             listeners.map(|listener| named(listener.name.clone(), &listener)).into()
+        }
+        NAME_TABLE => {
+            let names = names.lock().unwrap_or_else(PoisonError::into_inner);
+            let message = Any { type_url: NAME_TABLE.to_owned(), value: names.encode_to_vec() };
+            vec![NamedResource { name: String::new(), message }]
         }
         _ => Vec::new(),
     }
@@ -225,6 +234,7 @@ pub(super) fn any<M: Message + Name>(message: &M) -> Any {
     Any { type_url: M::type_url(), value: message.encode_to_vec() }
 }
 
+const NAME_TABLE: &str = "type.googleapis.com/istio.networking.nds.v1.NameTable";
 const OUTBOUND: &str = "outbound";
 const INBOUND: &str = "inbound";
 const TPROXY_MARK: u32 = 1337;

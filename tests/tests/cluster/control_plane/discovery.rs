@@ -1,6 +1,7 @@
 //! The discovery service: a fixed answer for each type, and none for an ACK.
 
 use std::pin::Pin;
+use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_server::AggregatedDiscoveryService;
@@ -10,10 +11,19 @@ use envoy_types::pb::envoy::service::discovery::v3::{
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 
+use super::Names;
 use super::configuration::{NamedResource, resources};
 
 /// Answers both forms of ADS.
-pub(super) struct Discovery;
+pub(super) struct Discovery {
+    names: Names,
+}
+
+impl Discovery {
+    pub(super) fn new(names: Names) -> Self {
+        Self { names }
+    }
+}
 
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
@@ -26,6 +36,7 @@ impl AggregatedDiscoveryService for Discovery {
         &self,
         requests: Request<Streaming<DiscoveryRequest>>,
     ) -> Result<Response<Self::StreamAggregatedResourcesStream>, Status> {
+        let names = Arc::clone(&self.names);
         let mut proxy = None;
         let answers = requests.into_inner().filter_map(move |request| {
             let request = match request {
@@ -36,7 +47,7 @@ impl AggregatedDiscoveryService for Discovery {
             if !request.response_nonce.is_empty() {
                 return None;
             }
-            let resources = resources(&request.type_url, proxy.as_ref()?);
+            let resources = resources(&request.type_url, proxy.as_ref()?, &names);
             Some(Ok(DiscoveryResponse {
                 version_info: VERSION.to_owned(),
                 resources: resources.into_iter().map(|resource| resource.message).collect(),
@@ -52,6 +63,7 @@ impl AggregatedDiscoveryService for Discovery {
         &self,
         requests: Request<Streaming<DeltaDiscoveryRequest>>,
     ) -> Result<Response<Self::DeltaAggregatedResourcesStream>, Status> {
+        let names = Arc::clone(&self.names);
         let mut proxy = None;
         let answers = requests.into_inner().filter_map(move |request| {
             let request = match request {
@@ -62,7 +74,7 @@ impl AggregatedDiscoveryService for Discovery {
             if !request.response_nonce.is_empty() {
                 return None;
             }
-            let resources = resources(&request.type_url, proxy.as_ref()?);
+            let resources = resources(&request.type_url, proxy.as_ref()?, &names);
             Some(Ok(DeltaDiscoveryResponse {
                 resources: resources.into_iter().map(delta).collect(),
                 type_url: request.type_url,
