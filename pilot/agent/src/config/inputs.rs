@@ -64,6 +64,13 @@ impl Inputs {
 }
 
 impl Files {
+    /// Reads the files again. Network and resolver are those of before: listeners depend on them.
+    pub fn read_again(&self, mesh_config: &Path) -> Result<Self, ConfigError> {
+        let Self { mesh, labels, annotations, .. } = Self::read(mesh_config)?;
+        let Self { resolv_conf, interface_addresses, .. } = self.clone();
+        Ok(Self { mesh, labels, annotations, resolv_conf, interface_addresses })
+    }
+
     /// Reads the files. A file that does not exist is empty: outside Kubernetes there are none.
     pub fn read(mesh_config: &Path) -> Result<Self, ConfigError> {
         let pod_info = Paths::default().pod_info;

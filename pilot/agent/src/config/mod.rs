@@ -3,6 +3,7 @@
 mod addresses;
 pub mod annotations;
 pub mod bootstrap_options;
+mod changes;
 mod control_plane;
 pub(crate) mod envoy;
 pub mod error;
@@ -22,6 +23,7 @@ pub use bootstrap_options::{
     Address, BootstrapOptions, ClientTls, Keepalive, RemoteService, RuntimeValue,
     StatisticsOptions, TlsIdentity, Tracer,
 };
+pub use changes::{needing_new_container, without_effect};
 pub use error::ConfigError;
 pub use inputs::{Files, Inputs};
 pub use options::{

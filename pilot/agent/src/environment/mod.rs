@@ -32,6 +32,11 @@ impl Environment {
         self.0.get(variable.name).map(String::as_str)
     }
 
+    /// Returns the value of a variable that need not be in the table.
+    pub fn named(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
     /// Returns the value of a variable, or its default.
     pub fn text(&self, variable: &Variable) -> &str {
         self.get(variable).unwrap_or(variable.default)

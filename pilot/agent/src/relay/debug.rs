@@ -121,12 +121,13 @@ impl DebugServer {
         let unavailable = |error: &dyn std::error::Error| {
             (StatusCode::BAD_GATEWAY, format!("asking the control plane: {error}"))
         };
-        let channel = self.control_plane.connect().await.map_err(|error| unavailable(&error))?;
+        let server = self.control_plane.server();
+        let channel = server.connect().await.map_err(|error| unavailable(&error))?;
         // The stream ends with the sender, and the connection with the stream.
         let (sender, receiver) = mpsc::channel(1);
         let _ = sender.try_send(Bytes::from(request.encode_to_vec()));
         let requests = ReceiverStream::new(receiver);
-        let requests = self.control_plane.request(requests).map_err(|error| unavailable(&error))?;
+        let requests = server.request(requests).map_err(|error| unavailable(&error))?;
         let (service, variant) = (DiscoveryService::Aggregated, Variant::StateOfTheWorld);
         let opened = client::open(channel.clone(), service, variant, requests).await;
         let frame = match opened {

@@ -52,6 +52,8 @@ pub struct Secrets {
     pub envoy_socket: PathBuf,
     /// The workload certificate, which authenticates to the control plane.
     pub identity: Identity,
+    /// The certificate service, whose address may change; `None` if no certificate is requested.
+    pub service: Option<ControlPlane>,
     _tasks: JoinSet<()>,
 }
 
@@ -126,6 +128,10 @@ pub fn start(
     let conditions = Arc::new(Conditions::new(health));
     let store = Arc::new(SecretStore::default());
     let source = choose_source(settings, sockets);
+    let service = match &source {
+        Ok(Source::Service(service)) => Some(service.client.control_plane().clone()),
+        _ => None,
+    };
     let (identity, identity_receiver) = watch::channel(None);
     let mut tasks = JoinSet::new();
 
@@ -165,7 +171,8 @@ pub fn start(
         }
         Err(reason) => tracing::info!("the agent requests no workload certificate: {reason}"),
     }
-    Ok(Secrets { envoy_socket: sockets.envoy.clone(), identity: identity_receiver, _tasks: tasks })
+    let envoy_socket = sockets.envoy.clone();
+    Ok(Secrets { envoy_socket, identity: identity_receiver, service, _tasks: tasks })
 }
 
 /// Returns the source of the workload certificate, or the reason for which there is none.
@@ -187,15 +194,7 @@ fn choose_source(settings: &Settings, sockets: &Sockets) -> Result<Source, &'sta
         }
         None => (None, None),
     };
-    let channel = ChannelOptions {
-        address: options.ca_address.clone(),
-        server_name: options.server_name.clone(),
-        root: options.ca_root.clone(),
-        token: provisioned.is_none().then(|| paths.token.clone()),
-        cluster_id: pod.cluster_id.clone(),
-        headers: options.headers.clone(),
-        plaintext: false,
-    };
+    let channel = ChannelOptions::of_certificates(options, pod, paths);
     let control_plane = ControlPlane::new(channel, identity);
     let client = CertificateClient::new(control_plane, timing.request_timeout);
     let (options, identity) = (options.clone(), SpiffeId::from_pod(pod));

@@ -13,7 +13,7 @@ use super::bootstrap_files::BootstrapFiles;
 use super::cgroup::{Memory, out_of_memory_kills};
 use super::machine::{Action, Event, Exit, ExitStatus, Revision, State, Timer, Verdict};
 use super::parent_socket::ParentSocket;
-use super::preconditions::Preconditions;
+use super::preconditions::{self, Preconditions};
 use super::process::{describe, reap_orphans};
 use super::revisions::Revisions;
 use super::running_envoy::{Ended, RunningEnvoy};
@@ -22,6 +22,7 @@ use super::timers::Timers;
 use super::validation::{self, Validation};
 use super::{Desired, Message, Metrics, Options, command, connections};
 use crate::admin::{Admin, AdminError};
+use crate::channel::ControlPlane;
 use crate::config::Role;
 use crate::health::{Health, Part};
 
@@ -51,6 +52,7 @@ pub(super) struct Executor {
 impl Executor {
     pub(super) fn new(
         options: Options,
+        first: &Desired,
         health: Arc<Health>,
         metrics: Metrics,
         serving: watch::Sender<Option<u32>>,
@@ -65,7 +67,7 @@ impl Executor {
         };
         metrics.epoch.set(-1);
         Self {
-            state: Some(State::new(options.machine())),
+            state: Some(State::new(options.machine(first))),
             started: SystemTime::now(),
             admin: Admin::new(options.admin),
             files: BootstrapFiles::new(&options.configuration),
@@ -96,6 +98,7 @@ impl Executor {
     }
 
     pub(super) fn desire(&mut self, desired: &Arc<Desired>) {
+        self.send(Event::Settings(self.options.machine(desired)));
         let runs = |revision| self.envoys.values().any(|envoy| envoy.revision == revision);
         let revision = self.revisions.number(desired, runs);
         self.send(Event::Desired(revision));
@@ -115,6 +118,7 @@ impl Executor {
                 }
                 self.send(event);
             }
+            Message::Reachable(revision) => self.validate(revision),
             Message::Ended(ended) => self.ended(ended),
         }
     }
@@ -254,7 +258,23 @@ impl Executor {
         if let Some(reason) = preconditions.missing() {
             return self.post(Event::Checked(revision, Verdict::Blocked(reason)));
         }
-        self.validate(revision);
+        // The serving Envoy may keep its stream to another address.
+        let server = self.options.control_plane.as_ref().map(ControlPlane::server);
+        let Some(server) = server.filter(|_| desired.is_dynamic()) else {
+            return self.validate(revision);
+        };
+        let messages = self.messages.clone();
+        tokio::spawn(async move {
+            let message = match server.connect().await {
+                Ok(_) => Message::Reachable(revision),
+                Err(error) => {
+                    let reason = preconditions::unreachable(&error.to_string());
+                    Message::Event(Event::Checked(revision, Verdict::Blocked(reason)))
+                }
+            };
+            // The receiver ends with supervision.
+            let _ = messages.send(message);
+        });
     }
 
     fn validate(&mut self, revision: Revision) {

@@ -30,8 +30,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 use executor::Executor;
-use machine::Event;
 pub use machine::Exit;
+use machine::{Event, Revision};
 pub use metrics::Metrics;
 pub use options::{Desired, Options};
 use running_envoy::Ended;
@@ -52,6 +52,8 @@ pub struct Supervisor {
 enum Message {
     /// An event of the machine.
     Event(Event),
+    /// The control plane is reachable, which a bootstrap needs.
+    Reachable(Revision),
     /// The process of an epoch has ended.
     Ended(Ended),
 }
@@ -100,9 +102,10 @@ impl Supervisor {
         let mut interrupt = handle(SignalKind::interrupt(), "SIGINT")?;
         let mut child = handle(SignalKind::child(), "SIGCHLD")?;
         let (sender, mut messages) = mpsc::unbounded_channel();
-        let mut executor =
-            Executor::new(self.options, self.health, self.metrics, self.serving, sender);
-        executor.desire(&desired.borrow_and_update());
+        let first = Arc::clone(&desired.borrow_and_update());
+        let Self { options, health, metrics, serving } = self;
+        let mut executor = Executor::new(options, &first, health, metrics, serving, sender);
+        executor.desire(&first);
         loop {
             if let Some(exit) = executor.take_exit() {
                 return Ok(exit);

@@ -29,11 +29,16 @@ impl Preconditions {
             ));
         }
         if let Some(reason) = &self.control_plane {
-            return Some(format!("a new Envoy would wait for the control plane ({reason})"));
+            return Some(unreachable(reason));
         }
         let reason = self.rejected.as_ref()?;
         Some(format!("a new Envoy would lack them ({reason})"))
     }
+}
+
+/// Returns the precondition that an unreachable control plane violates.
+pub(super) fn unreachable(reason: &str) -> String {
+    format!("a new Envoy would wait for the control plane ({reason})")
 }
 
 #[cfg(test)]

@@ -19,7 +19,9 @@ impl Revisions {
         desired: &Arc<Desired>,
         runs: impl Fn(Revision) -> bool,
     ) -> Revision {
-        if let Some((revision, _)) = self.known.iter().find(|(_, known)| known == desired) {
+        if let Some((revision, _)) =
+            self.known.iter().find(|(_, known)| known.has_same_envoy(desired))
+        {
             return *revision;
         }
         self.known.retain(|(revision, _)| runs(*revision));

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics has failed")]
 
 mod captured;
+mod changes;
 #[path = "../relay/client.rs"]
 mod client;
 mod control_plane;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         drains::TESTS,
         starts::TESTS,
         outage::TESTS,
+        changes::TESTS,
         foreign_sds::TESTS,
         grpc_application::TESTS,
         layouts::TESTS,

@@ -14,7 +14,6 @@ tests![
     restarts_with_state_of_the_world_lose_no_request,
     rejected_configuration_prevents_a_restart,
     invalid_annotation_keeps_old_bootstrap,
-    changed_port_or_address_keeps_old_bootstrap,
     invalid_override_keeps_old_bootstrap,
     changed_bootstrap_drains_and_exits_if_chosen,
 ];
@@ -79,23 +78,6 @@ fn invalid_annotation_keeps_old_bootstrap() -> Result<()> {
     pod.wait_for_epoch(1)?;
     let text = pod.readiness()?.body;
     ensure!(!text.contains(CONFIG), "{text}");
-    pod.stop()
-}
-
-/// The agent's parts have read these settings at the start.
-fn changed_port_or_address_keeps_old_bootstrap() -> Result<()> {
-    let mut pod = Pod::new()?.started()?;
-    for (field, value) in [
-        ("proxyAdminPort", "15100"),
-        ("statusPort", "15120"),
-        ("discoveryAddress", "\"other:15012\""),
-    ] {
-        pod.annotate(&[(CONFIG, &format!("{{\"{field}\": {value}}}"))])?;
-        pod.wait_for_readiness(200, &format!("{field} is "))?;
-        ensure!(pod.envoys().iter().map(|(epoch, _)| *epoch).eq([0]));
-    }
-    pod.annotate(&[])?;
-    pod.wait_for_no_condition()?;
     pod.stop()
 }
 

@@ -140,8 +140,9 @@ async fn direct_clusters(fixture: &Fixture, variant: Variant) -> Result<BTreeMap
     let istiod = istiod(fixture, "istio-ca")?;
     let first = subscription(variant, CLUSTER, &[]);
     let requests = tokio_stream::once(first).chain(tokio_stream::pending());
-    let requests = istiod.request(requests)?;
-    let channel = istiod.connect().await?;
+    let server = istiod.server();
+    let requests = server.request(requests)?;
+    let channel = server.connect().await?;
     let opened = open(channel.clone(), DiscoveryService::Aggregated, variant, requests).await?;
     let frame = within("clusters", opened.into_inner().message()).await?;
     clusters(variant, frame.context("the stream ended")?)

@@ -2,6 +2,7 @@
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a failing test may panic")]
 
+mod address;
 mod broken;
 mod client;
 mod debug;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::Settings;
+
 /// Number of a bootstrap. Equal bootstraps have equal numbers.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Revision(pub u64);
@@ -10,6 +12,8 @@ pub struct Revision(pub u64);
 /// Input of the machine.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Event {
+    /// Times and limits from now on.
+    Settings(Settings),
     /// The desired bootstrap is now this one.
     Desired(Revision),
     /// Result of [`Action::Check`] or [`Action::Validate`].

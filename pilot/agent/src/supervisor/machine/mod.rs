@@ -108,6 +108,7 @@ impl State {
 
     fn step(&mut self, event: Event, actions: &mut Vec<Action>) {
         match event {
+            Event::Settings(settings) => self.change(settings),
             Event::Desired(revision) => self.desire(revision, actions),
             Event::Checked(revision, verdict) => self.checked(revision, verdict, actions),
             Event::Responding(epoch) => self.responding(epoch, actions),
@@ -120,6 +121,14 @@ impl State {
             Event::Connections(count) => self.connections(count, actions),
             Event::Quit => self.end(Exit::Quit, actions),
             Event::Terminate => self.terminate(actions),
+        }
+    }
+
+    /// Applies changed settings. A parent lives as long as its child was told at its start.
+    fn change(&mut self, settings: Settings) {
+        let before = std::mem::replace(&mut self.settings, settings).parent_exit;
+        if self.epochs.in_transition() {
+            self.settings.parent_exit = self.settings.parent_exit.max(before);
         }
     }
 

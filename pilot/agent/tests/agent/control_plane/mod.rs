@@ -40,6 +40,16 @@ impl ControlPlane {
         authority: Arc<MeshAuthority>,
         configuration: Configuration,
     ) -> Result<Self> {
+        Self::start_at(namespace, PORT, authority, configuration)
+    }
+
+    /// Starts a control plane on a port.
+    pub(crate) fn start_at(
+        namespace: &Namespace,
+        port: u16,
+        authority: Arc<MeshAuthority>,
+        configuration: Configuration,
+    ) -> Result<Self> {
         let (configuration, followed) = watch::channel(configuration);
         let (runs, mut wanted) = watch::channel(true);
         let discovery = Discovery::new(followed);
@@ -48,7 +58,7 @@ impl ControlPlane {
             .add_service(CertificateService::new(Arc::clone(&authority)))
             .prepare();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let bind = move || std::net::TcpListener::bind(("127.0.0.1", PORT));
+        let bind = move || std::net::TcpListener::bind(("127.0.0.1", port));
         let first = namespace.run(bind)?.context("binding the control plane")?;
         let serve = async move {
             let mut listener = Some(first);
