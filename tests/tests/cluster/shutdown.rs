@@ -61,9 +61,11 @@ pub(crate) fn last_request_after_sigterm_leaves_by_the_proxy(fixture: &Fixture) 
         until_logged(&shop, name, "istio-proxy", &format!("to {server}:8080 flags -"))?;
         tell(&shop, name, "end")?;
     }
-    // The classic proxy would drain for minutes yet.
-    shop.wait_for("delete", &format!("pod/{NATIVE}"))?;
-    shop.kubectl(&["delete", "pod", CLASSIC, "--grace-period=1"])?;
+    // A second SIGTERM ends the drain of the classic proxy.
+    shop.exec(CLASSIC, "istio-proxy", &["/bin/busybox", "kill", "1"])?;
+    for name in [NATIVE, CLASSIC] {
+        shop.wait_for("delete", &format!("pod/{name}"))?;
+    }
     shop.delete()
 }
 
