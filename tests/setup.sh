@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # Brings a Debian machine to where the tests can run: system packages, the
-# Kubernetes programs, Envoy. Does nothing, quickly, when all of it is there.
-# What is built or downloaded is kept outside the tree, for every checkout.
+# Kubernetes programs, CoreDNS, a gRPC application, Envoy. Does nothing, quickly,
+# when all of it is there. What is built or downloaded is kept outside the tree,
+# for every checkout.
 set -euo pipefail
 cd "$(dirname "$0")"
 
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/outrigger"
 envoy_version=$(<envoy-version)
 kubernetes_version=$(awk '$1 == "k8s.io/kubernetes" { print $2 }' kubernetes/go.mod)
+coredns_version=$(awk '$2 == "github.com/coredns/coredns" { print $3 }' coredns/go.mod)
+grpc_version=$(awk '$2 == "google.golang.org/grpc" { print $3 }' grpc/go.mod)
 
 main() {
     mkdir -p "$cache"
@@ -15,7 +18,9 @@ main() {
     exec 9>"$cache/setup.lock"
     flock 9
     install_packages
-    build_kubernetes
+    build kubernetes "$kubernetes_version"
+    build coredns "$coredns_version" coredns
+    build grpc "$grpc_version" grpc-application
     fetch_envoy
 }
 
@@ -36,6 +41,7 @@ install_packages() {
     need runc runc
     need unzip unzip
     need zstd zstd
+    need openssl openssl
     need busybox busybox-static
     [[ -x /usr/lib/cni/bridge ]] || missing+=(containernetworking-plugins)
     [[ ${#missing[@]} -eq 0 ]] && return
@@ -65,25 +71,31 @@ without_services() {
     return "$status"
 }
 
-build_kubernetes() {
-    local folder="$cache/kubernetes-$kubernetes_version" stamp
-    stamp=$(cat kubernetes/* | sha256sum | cut -d' ' -f1)
+# build NAME VERSION [PROGRAM]
+# Builds the Go module NAME into a folder of this version: as one program, or by its build.sh.
+build() {
+    local name=$1 version=$2 program=${3:-} folder="$cache/$1-$2" stamp
+    stamp=$(cat "$name"/* | sha256sum | cut -d' ' -f1)
     [[ -f $folder/stamp && $(<"$folder/stamp") == "$stamp" ]] && return
     check_go
-    say "building Kubernetes $kubernetes_version into $folder (some minutes, once)"
+    say "building $name $version into $folder (once; Kubernetes takes some minutes)"
     mkdir -p "$folder"
     rm -f "$folder/stamp"
-    kubernetes/build.sh "$kubernetes_version" "$folder" >&2
+    if [[ -n $program ]]; then
+        CGO_ENABLED=0 go -C "$name" build -trimpath -ldflags "-s -w" -o "$folder/$program" . >&2
+    else
+        "$name/build.sh" "$version" "$folder" >&2
+    fi
     printf '%s\n' "$stamp" >"$folder/stamp"
 }
 
 check_go() {
     local version
     command -v go >/dev/null ||
-        die "Go 1.25 or later is needed to build Kubernetes, and there is no go in PATH: install Go and run this again"
+        die "Go 1.25 or later is needed to build programs for the tests, and there is no go in PATH: install Go and run this again"
     version=$(go env GOVERSION)
     [[ $(printf '%s\n' go1.25 "$version" | sort -V | head -n1) == go1.25 ]] ||
-        die "Go 1.25 or later is needed to build Kubernetes, and the go in PATH is $version: install a later one and run this again"
+        die "Go 1.25 or later is needed to build programs for the tests, and the go in PATH is $version: install a later one and run this again"
 }
 
 fetch_envoy() {

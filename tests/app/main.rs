@@ -1,8 +1,9 @@
 //! The application of the tests. It answers over HTTP, HTTPS, gRPC and plain TCP, logs its
-//! requests, and fails if a file in its folder demands it.
+//! requests, and fails if a file in its folder demands it. It also resolves names.
 
 mod answer;
 mod failures;
+mod resolve;
 mod tcp;
 mod web;
 
@@ -26,13 +27,21 @@ struct Arguments {
     /// Ports that accept and close connections; closed while the file `tcp-PORT` exists
     #[arg(long)]
     tcp: Vec<u16>,
+    /// Instead of serving, resolves names and prints a line for each
+    #[arg(long, num_args = 1..)]
+    resolve: Vec<String>,
 }
 
 fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if !arguments.resolve.is_empty() {
+        arguments.resolve.iter().for_each(|name| say(&resolve::line(name)));
+        return ExitCode::SUCCESS;
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let served = runtime
         .context("starting the runtime")
-        .and_then(|runtime| runtime.block_on(run(Arguments::parse())));
+        .and_then(|runtime| runtime.block_on(run(arguments)));
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -78,6 +78,6 @@ impl ServiceAccountKeys {
     }
 }
 
-/// Address range of Services.
-pub(crate) const SERVICE_RANGE: &str = "10.96.0.0/24";
+/// Address ranges of Services. A Service has an IPv6 address if it asks for one.
+pub(crate) const SERVICE_RANGE: &str = "10.96.0.0/24,fd96::/112";
 const ISSUER: &str = "https://kubernetes.default.svc";

@@ -146,6 +146,28 @@ impl ApiServers {
         self.servers[index].process.signal(Signal::CONT)
     }
 
+    /// Kills an API server.
+    pub fn kill(&mut self, index: usize) -> Result<()> {
+        self.servers[index].process.kill()
+    }
+
+    /// Starts a killed API server again on its port, and waits until it is ready.
+    pub fn start_again(&mut self, index: usize) -> Result<()> {
+        let ApiServer { server, process } = &mut self.servers[index];
+        process.start_again(&self.folder)?;
+        let admin = Identity::Admin.kubeconfig(&self.folder, server)?;
+        let kubectl = self.kubectl.for_kubeconfig(admin);
+        process.wait_until("the API server is ready again", PATIENCE, || {
+            kubectl.must(["get", "--raw", "/readyz"])
+        })?;
+        Ok(())
+    }
+
+    /// Kills the store of all API servers, and starts it again with its data.
+    pub fn restart_store(&mut self) -> Result<()> {
+        self.etcd.restart(&self.folder)
+    }
+
     /// Suspends the store of all API servers.
     pub fn pause_store(&self) -> Result<()> {
         self.etcd.signal(Signal::STOP)

@@ -122,7 +122,7 @@ struct Node {
     kubectl: Kubectl,
     kubelet: Kubelet,
     kube_proxy: KubeProxy,
-    _dns: Dns,
+    dns: Dns,
     control_plane: ControlPlane,
     etcd: Etcd,
     containerd: Containerd,
@@ -142,7 +142,7 @@ impl Node {
             ControlPlane::start(folder, programs, &etcd, bridge.address(), &access)?;
         let server = control_plane.server();
         let kubectl = Kubectl::new(programs, Identity::Admin.kubeconfig(folder, server)?)?;
-        let dns = Dns::start(server.address, kubectl.clone())?;
+        let dns = Dns::start(folder, programs, server)?;
         make_cgroups()?;
         let kubelet = Kubelet::start(folder, programs, &containerd, server, &access)?;
         // It starts after the kubelet, because it waits long for a node that does not exist yet.
@@ -156,7 +156,7 @@ impl Node {
         wait::until("pods can run as the default ServiceAccount", PATIENCE, || {
             kubectl.must(["get", "serviceaccount", "default", "--namespace=default"])
         })?;
-        Ok(Self { kubectl, kubelet, kube_proxy, _dns: dns, control_plane, etcd, containerd })
+        Ok(Self { kubectl, kubelet, kube_proxy, dns, control_plane, etcd, containerd })
     }
 
     /// Stops the node. Containers outlive a kubelet that stops before its pods are gone.
@@ -173,6 +173,7 @@ impl Node {
         ]);
         self.kubelet.stop()?;
         self.kube_proxy.stop()?;
+        self.dns.stop()?;
         self.control_plane.stop_api_server()?;
         self.etcd.stop()?;
         self.containerd.stop()?;

@@ -54,6 +54,17 @@ impl Etcd {
         self.process.signal(signal)
     }
 
+    /// Kills etcd, starts it again with its data, and waits until it is healthy.
+    pub(crate) fn restart(&mut self, folder: &RunFolder) -> Result<()> {
+        self.process.kill()?;
+        self.process.start_again(folder)?;
+        let address = self.url.trim_start_matches("http://").parse()?;
+        self.process.wait_until("etcd is healthy", PATIENCE, || {
+            http::get(address, "/health")?.expect_ok()
+        })?;
+        Ok(())
+    }
+
     pub(crate) fn stop(&mut self) -> Result<()> {
         self.process.stop()
     }

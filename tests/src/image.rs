@@ -89,7 +89,7 @@ impl Image {
             let mut archive = tar::Builder::new(BufWriter::new(File::create(path)?));
             append_bytes(&mut archive, "manifest.json", manifest.as_bytes())?;
             append_bytes(&mut archive, "config.json", config.as_bytes())?;
-            archive.append_path_with_name(&layer, "layer.tar")?;
+            append_file(&mut archive, "layer.tar", &layer, 0o644)?;
             archive.into_inner()?.flush()?;
             Ok(())
         };
@@ -102,9 +102,7 @@ impl Image {
         for entry in &self.entries {
             match entry {
                 Entry::File { at, from, mode } => {
-                    let file = File::open(from)?;
-                    let mut header = header(file.metadata()?.len(), *mode);
-                    layer.append_data(&mut header, relative(at), file)?;
+                    append_file(&mut layer, relative(at), from, *mode)?;
                 }
                 Entry::Link { at, to } => {
                     let mut header = header(0, 0o777);
@@ -160,6 +158,19 @@ fn append_bytes(archive: &mut tar::Builder<impl Write>, name: &str, bytes: &[u8]
     Ok(())
 }
 
+/// Appends a file without its owner and its time, so that equal files give equal archives.
+fn append_file(
+    archive: &mut tar::Builder<impl Write>,
+    name: &str,
+    from: &Path,
+    mode: u32,
+) -> Result<()> {
+    let file = File::open(from)?;
+    let mut header = header(file.metadata()?.len(), mode);
+    archive.append_data(&mut header, name, file)?;
+    Ok(())
+}
+
 fn header(size: u64, mode: u32) -> tar::Header {
     let mut header = tar::Header::new_gnu();
     header.set_size(size);
@@ -207,17 +218,17 @@ mod tests {
     }
 
     #[test]
-    fn same_files_make_the_same_layer() {
+    fn same_files_make_the_same_archive() {
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("hello");
-        fs::write(&file, "hello").unwrap();
-        let image =
-            Image::new("docker.io/library/hello:1", &["/hello"]).file("/hello", &file).unwrap();
-        let digests = ["a", "b"].map(|name| {
-            let layer = folder.path().join(name);
-            image.write_layer(&layer).unwrap();
-            digest(&layer).unwrap()
+        let archives = ["a", "b"].map(|name| {
+            let file = folder.path().join(format!("hello-{name}"));
+            fs::write(&file, "hello").unwrap();
+            let image =
+                Image::new("docker.io/library/hello:1", &["/hello"]).file("/hello", &file).unwrap();
+            let archive = folder.path().join(name);
+            image.write_archive(&archive).unwrap();
+            fs::read(archive).unwrap()
         });
-        assert_eq!(digests[0], digests[1]);
+        assert!(archives[0] == archives[1]);
     }
 }

@@ -12,11 +12,15 @@ use crate::programs::Programs;
 /// `app` is the application of the tests. Cargo passes its path only to test binaries.
 pub fn all(programs: &Programs, app: &Path) -> Result<Vec<Image>> {
     let mut images = ours(programs)?;
-    images.extend([proxy(programs)?, busybox(programs)?, self::app(programs, app)?]);
+    // The name that the settings of `manifests/install.yaml` give it, and a shell for the tests.
+    let proxy = proxy(programs, "docker.io/istio/proxyv2:1.28.0")?
+        .program("/bin/busybox", &programs.system("busybox")?)?;
+    images.extend([proxy, busybox(programs)?, self::app(programs, app)?]);
     Ok(images)
 }
 
-/// Returns the images named in `manifests/install.yaml` and in injected pods.
+/// Returns the images of our static programs, as `manifests/install.yaml` and injected pods name
+/// them.
 pub fn ours(programs: &Programs) -> Result<Vec<Image>> {
     Ok(vec![
         own(programs, "sidecar-injector")?.user(65532),
@@ -32,15 +36,19 @@ pub fn own(programs: &Programs, name: &str) -> Result<Image> {
     image.file(&at, &programs.own(name)?)
 }
 
-/// Returns the proxy image: Envoy, its agent, and a shell for the tests.
-pub fn proxy(programs: &Programs) -> Result<Image> {
+/// Returns the image of the container `istio-proxy`: the agent, the program of its subcommand
+/// `istio-iptables`, and the Envoy of `make setup` with its libraries.
+pub fn proxy(programs: &Programs, name: &str) -> Result<Image> {
     let entrypoint = "/usr/local/bin/pilot-agent";
-    Image::new("docker.io/istio/proxyv2:1.28.0", &[entrypoint])
+    Image::new(name, &[entrypoint])
         .user(1337)
         .file(entrypoint, &programs.own("pilot-agent")?)?
-        .program("/usr/local/bin/envoy", &programs.envoy()?)?
-        .program("/bin/busybox", &programs.system("busybox")?)
+        .file("/usr/local/bin/istio-init", &programs.own("istio-init")?)?
+        .program("/usr/local/bin/envoy", &programs.envoy()?)
 }
+
+/// The name of [`proxy`] that `make images` gives it.
+pub const PROXY: &str = "docker.io/outrigger/proxyv2:0.1.0";
 
 /// Returns the application of the examples.
 pub fn busybox(programs: &Programs) -> Result<Image> {

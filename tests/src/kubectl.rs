@@ -36,6 +36,10 @@ impl Kubectl {
         Self { program, kubeconfig }
     }
 
+    pub(crate) fn for_kubeconfig(&self, kubeconfig: PathBuf) -> Self {
+        Self { program: self.program.clone(), kubeconfig }
+    }
+
     /// Returns the kubeconfig, for other programs.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig

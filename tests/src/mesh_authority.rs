@@ -1,5 +1,7 @@
 //! The CA of the mesh in the tests' cluster.
 
+use std::time::{Duration, SystemTime};
+
 use anyhow::{Context, Result};
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use rcgen::{
@@ -41,8 +43,14 @@ impl MeshAuthority {
         Ok((params.signed_by(&key, &self.issuer)?.pem(), key.serialize_pem()))
     }
 
-    /// Signs the public key of a request for a SPIFFE identity. Returns the certificate in PEM.
-    pub fn sign_workload(&self, request: &str, identity: &str) -> Result<String> {
+    /// Signs the public key of a request for a SPIFFE identity. Returns the certificate in PEM,
+    /// backdated by two minutes as Istio's are.
+    pub fn sign_workload(
+        &self,
+        request: &str,
+        identity: &str,
+        lifetime: Duration,
+    ) -> Result<String> {
         let request = CertificateSigningRequestParams::from_pem(request)?;
         let mut params = CertificateParams::default();
         params.distinguished_name = rcgen::DistinguishedName::new();
@@ -51,7 +59,9 @@ impl MeshAuthority {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        set_validity(&mut params);
+        let now = SystemTime::now();
+        params.not_before = (now - Duration::from_secs(120)).into();
+        params.not_after = (now + lifetime).into();
         let certificate = params.signed_by(&request.public_key, &self.issuer)?;
         Ok(certificate.pem())
     }

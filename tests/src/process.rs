@@ -1,6 +1,6 @@
 //! Child processes of the harness.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,8 @@ pub struct Process {
     name: String,
     child: Child,
     log: PathBuf,
+    program: PathBuf,
+    args: Vec<OsString>,
 }
 
 impl Process {
@@ -31,9 +33,24 @@ impl Process {
         args: impl IntoIterator<Item = A>,
     ) -> Result<Self> {
         let log = folder.logs().join(format!("{name}.log"));
-        let output = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
+        let args: Vec<OsString> = args.into_iter().map(|arg| arg.as_ref().to_owned()).collect();
+        let child = Self::spawn(name, program, &args, &log)?;
+        let program = program.to_owned();
+        let process = Self { name: name.to_owned(), child, log, program, args };
+        process.record(folder)?;
+        Ok(process)
+    }
+
+    /// Starts the killed process again with its arguments. Its log begins anew.
+    pub fn start_again(&mut self, folder: &RunFolder) -> Result<()> {
+        self.child = Self::spawn(&self.name, &self.program, &self.args, &self.log)?;
+        self.record(folder)
+    }
+
+    fn spawn(name: &str, program: &Path, args: &[OsString], log: &Path) -> Result<Child> {
+        let output = File::create(log).with_context(|| format!("creating {}", log.display()))?;
         // setpriv sets the death signal, which would otherwise need code between fork and exec.
-        let child = Command::new("setpriv")
+        Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "--"])
             .arg(program)
             .args(args)
@@ -43,12 +60,16 @@ impl Process {
             .stderr(output)
             .process_group(0)
             .spawn()
-            .with_context(|| format!("starting {name}"))?;
-        let process = Self { name: name.to_owned(), child, log };
-        let record = Record::from_pid(process.child.id())
+            .with_context(|| format!("starting {name}"))
+    }
+
+    /// Records the process for the case that this run is killed.
+    fn record(&self, folder: &RunFolder) -> Result<()> {
+        let name = &self.name;
+        let record = Record::from_pid(self.child.id())
             .with_context(|| format!("reading the start time of {name}"))?;
         folder.write(&format!("{RECORDS}/{name}"), record.to_string())?;
-        Ok(process)
+        Ok(())
     }
 
     /// Waits like [`wait::until`], and fails at once if the process ends before. An error shows the

@@ -45,11 +45,15 @@ impl Programs {
     ///
     /// It ignores `KUBEBUILDER_ASSETS`, because all programs of a node have the same version.
     pub fn kubernetes(&self, name: &str) -> Result<PathBuf> {
-        let version = include_str!("../kubernetes/go.mod")
-            .lines()
-            .find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes "))
-            .context("tests/kubernetes/go.mod names no version of k8s.io/kubernetes")?;
+        let version = required_version(include_str!("../kubernetes/go.mod"), "k8s.io/kubernetes")?;
         existing(self.cache.join(format!("kubernetes-{version}")).join(name), "make setup")
+    }
+
+    /// Returns `CoreDNS` of the version in `tests/coredns/go.mod`.
+    pub fn coredns(&self) -> Result<PathBuf> {
+        let version =
+            required_version(include_str!("../coredns/go.mod"), "github.com/coredns/coredns")?;
+        existing(self.cache.join(format!("coredns-{version}")).join("coredns"), "make setup")
     }
 
     /// Returns a program of an API server without a node: from the folder `KUBEBUILDER_ASSETS` if
@@ -66,6 +70,13 @@ impl Programs {
     pub fn envoy(&self) -> Result<PathBuf> {
         let version = include_str!("../envoy-version").trim();
         existing(self.cache.join(format!("envoy-{version}")).join("envoy"), "make setup")
+    }
+
+    /// Returns the gRPC application of `tests/grpc`, which speaks xDS itself.
+    pub fn grpc_application(&self) -> Result<PathBuf> {
+        let version = required_version(include_str!("../grpc/go.mod"), "google.golang.org/grpc")?;
+        let folder = self.cache.join(format!("grpc-{version}"));
+        existing(folder.join("grpc-application"), "make setup")
     }
 
     /// Returns a release program of this repository.
@@ -87,6 +98,14 @@ impl Programs {
 pub fn repository() -> &'static Path {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.parent().unwrap_or(package)
+}
+
+/// Returns the version of a module that a `go.mod` requires.
+fn required_version<'a>(go_mod: &'a str, module: &str) -> Result<&'a str> {
+    let mut lines = go_mod.lines().map(|line| line.trim().trim_start_matches("require "));
+    lines
+        .find_map(|line| line.strip_prefix(module)?.strip_prefix(' '))
+        .with_context(|| format!("no go.mod in tests/ requires {module}"))
 }
 
 fn existing(program: PathBuf, made_by: &str) -> Result<PathBuf> {

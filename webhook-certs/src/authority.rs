@@ -259,15 +259,12 @@ pub struct Entropy {
 impl Entropy {
     /// Draws from the system's random generator.
     pub fn draw() -> Result<Self, AuthorityError> {
-        let mut bytes = [0; SERIAL_BYTES + 1];
-        default_provider().secure_random.fill(&mut bytes).map_err(|_| AuthorityError::Random)?;
-        let [mut serial @ .., spread] = bytes;
-        // DER integers are signed and have no leading zeros: keep the serial positive at full
-        // length.
-        serial[0] = serial[0] & 0x7f | 0x40;
+        let mut spread = [0];
+        default_provider().secure_random.fill(&mut spread).map_err(|_| AuthorityError::Random)?;
+        let [spread] = spread;
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)
             .map_err(|source| AuthorityError::Sign { source })?;
-        Ok(Self { key, serial: SerialNumber::from_slice(&serial), spread })
+        Ok(Self { key, serial: draw_serial()?, spread })
     }
 
     /// Makes a certificate signing request for a leaf.
@@ -308,6 +305,12 @@ pub enum AuthorityError {
         /// Message of the parser.
         reason: String,
     },
+    /// The key of a mounted CA cannot be parsed, or cannot sign.
+    #[error("the CA key cannot be used: {reason}")]
+    MountedKey {
+        /// Message of the parser.
+        reason: String,
+    },
     /// Key and certificate do not belong together.
     #[error("the CA key does not belong to the certificate `{name}`")]
     KeyMismatch {
@@ -337,7 +340,17 @@ pub enum AuthorityError {
     Random,
 }
 
-fn parameters(
+/// Draws a serial number from the system's random generator.
+pub(crate) fn draw_serial() -> Result<SerialNumber, AuthorityError> {
+    let mut serial = [0; SERIAL_BYTES];
+    default_provider().secure_random.fill(&mut serial).map_err(|_| AuthorityError::Random)?;
+    // DER integers are signed and have no leading zeros: keep the serial positive at full length.
+    serial[0] = serial[0] & 0x7f | 0x40;
+    Ok(SerialNumber::from_slice(&serial))
+}
+
+/// Parameters of a certificate without names and usages.
+pub(crate) fn parameters(
     subject: DistinguishedName,
     serial: SerialNumber,
     lifetime: Lifetime,

@@ -17,3 +17,4 @@ pub mod secret;
 pub mod server_names;
 pub mod serving;
 pub mod status;
+pub mod workload;

@@ -52,10 +52,10 @@ impl Values {
         let defaults = yaml::parse(DEFAULTS).map_err(|error| error.to_string())?;
         let (document, repeated) = notice::read(text).map_err(|error| error.to_string())?;
         kubernetes_object::refuse(&document, "values")?;
-        let document = match document {
-            document @ (Value::Object(_) | Value::Null) => document,
-            other => return Err(format!("a mapping is expected, not {other}")),
-        };
+        if !matches!(document, Value::Object(_) | Value::Null) {
+            // The text may be that of another file, such as a key.
+            return Err("expected a mapping with the chart's values".to_owned());
+        }
         let given = if document.is_null() { defaults.clone() } else { document.clone() };
         let mut odd = annotations::check_values(&given)?;
         odd.extend(repeated);
@@ -333,6 +333,7 @@ mod tests {
                 "global.sds.token: string \"x\" where a mapping is expected",
             ),
             ("revision: []", "revision: [] where text is expected"),
+            ("-----BEGIN PRIVATE KEY-----", "expected a mapping with the chart's values"),
         ] {
             let error = Values::parse(text).unwrap_err();
             assert!(error.starts_with(expected), "{error}");

@@ -1,6 +1,7 @@
 //! Validated configuration from flags, environment and pod. All validation is here.
 
 mod families;
+mod fields;
 pub mod host_evidence;
 mod ineffective;
 mod list;
@@ -167,7 +168,7 @@ pub struct InvalidConfig(pub Vec<InputError>);
 impl Config {
     /// Validates a configuration. Also returns warnings.
     pub fn read(args: &Args, pod: &PodEnvironment) -> Result<(Self, Vec<String>), InvalidConfig> {
-        reader::read(args, pod)
+        fields::read(args, pod)
     }
 
     /// Returns the captured address families. As in Istio, IPv4 is one by default.

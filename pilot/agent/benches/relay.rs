@@ -41,7 +41,8 @@ fn main() -> Result<()> {
         return Ok(());
     }
     println!(
-        "| median of {ROUNDS} | direct µs | relayed µs | added per message µs | CPU per message µs |"
+        "| median of {ROUNDS} | direct µs | relayed µs | added per message µs | \
+         CPU per message µs |"
     );
     println!("| --- | --- | --- | --- | --- |");
     for (title, size) in [("1 KiB", 1 << 10), ("16 KiB", 16 << 10), ("1 MiB", 1 << 20)] {
@@ -58,7 +59,7 @@ fn row(title: &str, size: usize) -> Result<()> {
     let task = on_a_thread(move |started| relay(relay_socket, address, started))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let client = plaintext(address);
-    let direct = runtime.block_on(async { exchange(client.connect().await?).await })?;
+    let direct = runtime.block_on(async { exchange(client.server().connect().await?).await })?;
     let before = cpu_time(&task)?;
     let relayed = runtime.block_on(async { exchange(connect(&socket).await?).await })?;
     let used = cpu_time(&task)?.saturating_sub(before);

@@ -50,8 +50,8 @@ impl Admin {
         self.get(&format!("/stats?filter={filter}")).await.map(|text| Stats::parse(&text))
     }
 
-    /// Sends a GET request with additional headers and returns the response, successful or not, with
-    /// an unread body. The timeout applies up to the response's headers.
+    /// Sends a GET request with additional headers and returns the response, successful or not,
+    /// with an unread body. The timeout applies up to the response's headers.
     pub async fn stream(
         &self,
         path: &str,

@@ -77,7 +77,7 @@ fn run_proxy(inputs: Inputs) -> Result<ExitCode> {
     if let Some(envoy) = &resolved.config.envoy {
         check_binary(&envoy.binary)?;
     }
-    let exit = runtime()?.block_on(agent::run(inputs, resolved.config))?;
+    let exit = runtime()?.block_on(agent::run(inputs, resolved))?;
     if exit.is_failure() {
         bail!("{exit}");
     }

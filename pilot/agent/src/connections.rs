@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, oneshot};
 
-/// Open connections of a server. At a limit, a new connection takes the place of the connection that
-/// has been idle the longest, so that a few clients cannot keep others out.
+use crate::passthrough::is_passthrough;
+
+/// Open connections of a server. At a limit, a new connection takes the place of the connection
+/// that has been idle the longest, so that a few clients cannot keep others out.
 #[derive(Debug)]
 pub struct Connections {
     limits: ConnectionLimits,
@@ -22,7 +24,8 @@ pub struct Connections {
 pub struct ConnectionLimits {
     /// Limit of all clients.
     pub total: usize,
-    /// Limit of one client.
+    /// Limit of one client. The proxy's own address, from which it passes on requests of many
+    /// clients, has the limit of all.
     pub client: usize,
 }
 
@@ -67,15 +70,30 @@ impl Connections {
         Arc::new(Self { limits, open, available })
     }
 
-    /// Counts a connection of the client. It takes the place of an idle one at a limit; `None` if none
-    /// is idle.
+    /// Counts a connection of the client. It takes the place of an idle one at a limit; `None` if
+    /// none is idle.
     pub fn open(self: &Arc<Self>, client: IpAddr) -> Option<(ConnectionSlot, Evicted)> {
+        self.open_with(client, |_| None)
+    }
+
+    /// Like [`Connections::open`], but if all clients together are at the limit and none is idle,
+    /// the oldest connection of the client with the most closes, unless this client has as many. So
+    /// a client without connections is always served.
+    pub fn open_or_preempt(self: &Arc<Self>, client: IpAddr) -> Option<(ConnectionSlot, Evicted)> {
+        self.open_with(client, |open| open.preempt(client))
+    }
+
+    fn open_with(
+        self: &Arc<Self>,
+        client: IpAddr,
+        preempt: impl FnOnce(&mut Open) -> Option<()>,
+    ) -> Option<(ConnectionSlot, Evicted)> {
         let mut open = self.lock();
-        let own = open.connections.values().filter(|connection| connection.client == client);
-        if own.count() >= self.limits.client {
+        let limit = if is_passthrough(client) { self.limits.total } else { self.limits.client };
+        if open.count(client) >= limit {
             open.evict(|connection| connection.client == client)?;
         } else if open.connections.len() >= self.limits.total {
-            open.evict(|_| true)?;
+            open.evict(|_| true).or_else(|| preempt(&mut open))?;
         }
         let (evict, evicted) = oneshot::channel();
         let id = open.next_event();
@@ -103,6 +121,23 @@ impl Open {
     fn next_event(&mut self) -> u64 {
         self.events += 1;
         self.events
+    }
+
+    fn count(&self, client: IpAddr) -> usize {
+        self.connections.values().filter(|connection| connection.client == client).count()
+    }
+
+    /// Removes the oldest connection of the client with the most, if that has more than this one.
+    fn preempt(&mut self, client: IpAddr) -> Option<()> {
+        let mut counts = BTreeMap::<IpAddr, usize>::new();
+        for connection in self.connections.values() {
+            *counts.entry(connection.client).or_default() += 1;
+        }
+        let own = counts.get(&client).copied().unwrap_or_default();
+        let most = counts.values().copied().max().filter(|most| *most > own)?;
+        let mut oldest = self.connections.iter();
+        let (&id, _) = oldest.find(|(_, connection)| counts[&connection.client] == most)?;
+        self.connections.remove(&id).map(drop)
     }
 
     /// Removes the longest idle of these connections.
@@ -192,6 +227,38 @@ mod tests {
         assert!(connections.open(client(3)).is_some());
         drop((first, second));
         assert!(connections.lock().connections.is_empty());
+    }
+
+    #[test]
+    fn client_with_the_most_requests_makes_room_for_others() {
+        let connections = Connections::new(ConnectionLimits { total: 5, client: 3 });
+        let mut opened: Vec<_> =
+            [1, 2, 2, 3, 3].map(|number| connections.open(client(number)).unwrap()).into();
+        let _requests: Vec<_> = opened.iter().map(|(slot, _)| slot.start_request()).collect();
+        assert!(connections.open(client(9)).is_none());
+        let (kubelet, _kubelet) = connections.open_or_preempt(client(9)).unwrap();
+        let _request = kubelet.start_request();
+        // The first of the two clients with two connections, then the other one.
+        let (second, _second) = connections.open_or_preempt(client(9)).unwrap();
+        let evicted = opened.iter_mut().map(|(_, evicted)| is_evicted(evicted));
+        assert_eq!(evicted.collect::<Vec<_>>(), [false, true, false, true, false]);
+        let _busy = second.start_request();
+        assert!(connections.open_or_preempt(client(9)).is_none(), "no client has more");
+        assert!(connections.open_or_preempt(client(8)).is_some());
+    }
+
+    #[test]
+    fn clients_behind_the_proxy_share_the_limit_of_all() {
+        let connections = Connections::new(ConnectionLimits { total: 4, client: 2 });
+        for proxy in ["127.0.0.6", "::6"] {
+            let open = || {
+                let (slot, _) = connections.open(proxy.parse().unwrap())?;
+                Some((slot.start_request(), slot))
+            };
+            let busy: Vec<_> = (0..4).map(|_| open().unwrap()).collect();
+            assert!(open().is_none());
+            drop(busy);
+        }
     }
 
     #[tokio::test]

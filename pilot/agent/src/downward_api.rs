@@ -3,18 +3,27 @@
 use std::collections::BTreeMap;
 use std::str::Chars;
 
-/// Parses lines `key="value"`. The value is a string as Go quotes it. A line of another form is left
-/// out, since the kubelet writes none.
-pub fn parse(text: &str) -> BTreeMap<String, String> {
+/// Label or annotation whose value is no text.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("the value of {key} is not UTF-8 text")]
+pub struct InvalidText {
+    key: String,
+}
+
+/// Parses lines `key="value"`. The value is a string as Go quotes it. A line of another form is
+/// left out, since the kubelet writes none.
+pub fn parse(text: &str) -> Result<BTreeMap<String, String>, InvalidText> {
     let entry = |line: &str| {
         let (key, value) = line.split_once('=')?;
-        Some((key.to_owned(), unquote(value)?))
+        let text = String::from_utf8(unquote(value)?);
+        let text = text.map_err(|_| InvalidText { key: key.to_owned() });
+        Some(text.map(|text| (key.to_owned(), text)))
     };
     text.lines().filter_map(entry).collect()
 }
 
-/// Returns the text of a string literal of Go; `None` if it is malformed.
-fn unquote(literal: &str) -> Option<String> {
+/// Returns the bytes of a string literal of Go; `None` if it is malformed.
+fn unquote(literal: &str) -> Option<Vec<u8>> {
     let inner = literal.trim_end().strip_prefix('"')?.strip_suffix('"')?;
     let mut bytes = Vec::with_capacity(inner.len());
     let mut chars = inner.chars();
@@ -43,10 +52,7 @@ fn unquote(literal: &str) -> Option<String> {
         };
         bytes.extend(escaped.encode_utf8(&mut [0; 4]).as_bytes());
     }
-    Some(
-        String::from_utf8(bytes)
-            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
-    )
+    Some(bytes)
 }
 
 fn code(chars: &mut Chars<'_>, length: usize) -> Option<u32> {
@@ -67,7 +73,8 @@ mod tests {
             "equal=\"a=b\"\n",
             "unicode=\"\\u00e9\\U0001f600 \\x41\"\n",
             "empty=\"\"\n",
-        ));
+        ))
+        .unwrap();
         let expected = [
             ("app", "web"),
             ("empty", ""),
@@ -82,6 +89,14 @@ mod tests {
 
     #[test]
     fn malformed_lines_are_left_out() {
-        assert!(parse("a=b\nc\n=\nd=\"x\\q\"\ne=\"\\\"\nf=\"\\u12\"\n").is_empty());
+        let text = "a=b\nc\n=\nd=\"x\\q\"\ne=\"\\\"\nf=\"\\u12\"\n";
+        assert!(parse(text).unwrap().is_empty());
+    }
+
+    #[test]
+    fn escaped_bytes_that_are_no_text_are_an_error() {
+        assert_eq!(parse("a=\"\\xc3\\xa9\"").unwrap()["a"], "é");
+        let error = parse("a=\"b\"\nshop/x=\"b\\xff\"\n").unwrap_err().to_string();
+        assert_eq!(error, "the value of shop/x is not UTF-8 text");
     }
 }

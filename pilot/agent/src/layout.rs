@@ -80,7 +80,8 @@ pub const PORTS: &[Port] = &[
     port(
         15020,
         "all",
-        "Status port: readiness, merged metrics, probes of the application; `statusPort` sets another",
+        "Status port: readiness, merged metrics, probes of the application; `statusPort` sets \
+         another",
     ),
     port(15021, "all", "Readiness through Envoy; `ENVOY_STATUS_PORT` sets another"),
     port(15053, "loopback", "DNS proxy; `DNS_PROXY_ADDR` sets another"),

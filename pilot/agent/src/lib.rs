@@ -19,6 +19,7 @@ pub mod layout;
 pub mod log;
 pub mod log_limit;
 pub mod node;
+pub mod passthrough;
 #[cfg(test)]
 mod reference;
 pub mod relay;

@@ -79,7 +79,8 @@ impl FromStr for Levels {
 /// Invalid list of levels.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "{value:?} is not a list of [SCOPE:]LEVEL with a level of none, fatal, error, warn, info or debug"
+    "{value:?} is not a list of [SCOPE:]LEVEL with a level of none, fatal, error, warn, info or \
+     debug"
 )]
 pub struct LevelError {
     /// Text as given.

@@ -1,8 +1,8 @@
-//! Rate limit of a message that may repeat quickly.
+//! Rate limit of a failure that may repeat quickly, and of its message.
 
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 /// Counter of an event that is logged at most once per [`INTERVAL`].
 #[derive(Debug, Default)]
@@ -25,7 +25,18 @@ impl LogLimit {
         self.logged = Some(now);
         Some(std::mem::take(&mut self.events))
     }
+
+    /// Counts a failure that lasts, such as `EMFILE` of `accept`, and waits, so that the next
+    /// attempt does not follow at once. `log` gets the number of failures since the last message.
+    pub async fn pause(&mut self, log: impl FnOnce(u64)) {
+        if let Some(count) = self.count(Instant::now()) {
+            log(count);
+        }
+        sleep(PAUSE).await;
+    }
 }
+
+const PAUSE: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {
@@ -39,5 +50,14 @@ mod tests {
         assert_eq!(limit.count(start + INTERVAL / 2), None);
         assert_eq!(limit.count(start + INTERVAL), Some(3));
         assert_eq!(limit.count(start + 3 * INTERVAL), Some(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lasting_failure_pauses_and_is_logged_rarely() {
+        let (mut limit, start, mut logged) = (LogLimit::default(), Instant::now(), Vec::new());
+        for _ in 0..250 {
+            limit.pause(|count| logged.push(count)).await;
+        }
+        assert_eq!((start.elapsed(), logged), (250 * PAUSE, vec![1, 100, 100]));
     }
 }

@@ -171,7 +171,8 @@ pub const KEYS: &[(&str, &str)] = &[
     ("INSTANCE_IPS", "Addresses of the pod, separated by commas"),
     (
         "ISTIO_VERSION",
-        "Version of Istio whose protocol the agent speaks, unless `ISTIO_META_ISTIO_VERSION` is set",
+        "Version of Istio whose protocol the agent speaks, unless `ISTIO_META_ISTIO_VERSION` is \
+         set",
     ),
     ("LABELS", "Labels of the pod, without `pod-template-hash`"),
     ("NAME", "Name of the pod"),
@@ -269,7 +270,8 @@ mod tests {
             environment: &[
                 (
                     "PROXY_CONFIG",
-                    r#"{"proxyMetadata": {"ISTIO_META_A": "1", "ISTIO_META_B": "1", "ISTIO_META_C": "1", "X": "1"}}"#,
+                    r#"{"proxyMetadata": {"ISTIO_META_A": "1", "ISTIO_META_B": "1",
+                        "ISTIO_META_C": "1", "X": "1"}}"#,
                 ),
                 ("ISTIO_META_B", "2"),
                 ("ISTIO_META_C", "2"),

@@ -21,16 +21,20 @@ fn reference() -> String {
     };
     Page::new("pilot-agent")
         .text(
-            "The exit code is 0 on success, 1 on failure and 2 for an invalid command line. `proxy` warns of \
-             unknown flags, since old templates pass flags that no longer exist. Layers of `ProxyConfig` by rising \
-             precedence: Istio's defaults, `defaultConfig` of the mesh file, flags, the variable `PROXY_CONFIG`, the \
-             annotation `proxy.istio.io/config`, the annotations `sidecar.istio.io/discoveryAddress` and \
-             `status.sidecar.istio.io/port`. `concurrency` comes from a layer, else from `ISTIO_CPU_LIMIT`, else from \
-             the flag.",
+            "The exit code is 0 on success, 1 on failure and 2 for an invalid command line. \
+             `proxy` warns of unknown flags, since old templates pass flags that no longer exist. \
+             Layers of `ProxyConfig` by rising precedence: Istio's defaults, `defaultConfig` of \
+             the mesh file, flags, the variable `PROXY_CONFIG`, the annotation \
+             `proxy.istio.io/config`, the annotations `sidecar.istio.io/discoveryAddress` and \
+             `status.sidecar.istio.io/port`. `concurrency` comes from a layer, else from \
+             `ISTIO_CPU_LIMIT`, else from the flag.",
         )
         .flags(&Arguments::command())
         .heading(2, "Variables")
-        .text("An empty value counts as unset. An invalid value ends the program; the message names the variable.")
+        .text(
+            "An empty value counts as unset. An invalid value ends the program; the message names \
+             the variable.",
+        )
         .table(
             ["variable", "default", "meaning"],
             used.map(|variable| {
@@ -54,8 +58,8 @@ fn reference() -> String {
         .table(["annotation", "meaning"], pairs(ANNOTATIONS))
         .heading(2, "Metadata of the node")
         .text(
-            "Entries of `proxyMetadata` and variables `ISTIO_META_NAME` become the key `NAME`. These keys come \
-             from the agent:",
+            "Entries of `proxyMetadata` and variables `ISTIO_META_NAME` become the key `NAME`. \
+             These keys come from the agent:",
         )
         .table(["key", "meaning"], pairs(node::KEYS))
         .text(&format!(

@@ -7,3 +7,5 @@ pub mod proxy_config;
 pub mod proxy_config_rules;
 mod proxy_config_values;
 mod proxy_field;
+pub mod proxy_ports;
+pub mod spiffe;

@@ -130,6 +130,11 @@ impl ProxyConfig {
         Some(settings.get("caCertificates").and_then(Value::as_str).unwrap_or_default())
     }
 
+    /// Returns the names of all fields that there are.
+    pub fn field_names() -> impl Iterator<Item = &'static str> {
+        FIELDS.iter().map(|field| field.name)
+    }
+
     /// Returns one entry of `proxyMetadata`.
     pub fn metadata(&self, name: &str) -> Option<&str> {
         self.fields.get("proxyMetadata")?.get(name)?.as_str()

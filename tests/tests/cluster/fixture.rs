@@ -10,24 +10,34 @@ use e2e::cluster::Cluster;
 use e2e::programs::{Programs, repository};
 use e2e::{images, wait};
 
-use crate::control_plane;
+use crate::control_plane::ControlPlane;
 
 /// Starts the node and installs the injector once, when a test first needs them.
 #[derive(Default)]
 pub(crate) struct Fixture {
-    cluster: OnceLock<Result<Cluster, String>>,
+    node: OnceLock<Result<(Cluster, ControlPlane), String>>,
     installed: OnceLock<Result<(), String>>,
 }
 
 impl Fixture {
     /// Returns the cluster without the injector.
     pub(crate) fn cluster(&self) -> Result<&Cluster> {
-        once(&self.cluster, || {
+        self.node().map(|(cluster, _)| cluster)
+    }
+
+    /// Returns the control plane of the mesh.
+    pub(crate) fn control_plane(&self) -> Result<&ControlPlane> {
+        self.node().map(|(_, control_plane)| control_plane)
+    }
+
+    fn node(&self) -> Result<&(Cluster, ControlPlane)> {
+        once(&self.node, || {
             let programs = Programs::find()?;
             let app = Path::new(env!("CARGO_BIN_EXE_app"));
             let cluster = Cluster::start(&programs, &images::all(&programs, app)?)?;
-            control_plane::start(&cluster).context("starting the control plane of the mesh")?;
-            Ok(cluster)
+            let control_plane =
+                ControlPlane::start(&cluster).context("starting the control plane of the mesh")?;
+            Ok((cluster, control_plane))
         })
     }
 
@@ -41,7 +51,7 @@ impl Fixture {
     /// Stops the node. If `OUTRIGGER_HOLD` is set, it first waits after a failure, for the
     /// investigation.
     pub(crate) fn take_down(self, failed: bool) -> Result<()> {
-        let Some(Ok(cluster)) = self.cluster.into_inner() else {
+        let Some(Ok((cluster, _))) = self.node.into_inner() else {
             return Ok(());
         };
         if failed && env::var_os("OUTRIGGER_HOLD").is_some() {

@@ -8,6 +8,7 @@ mod capture;
 mod configuration;
 mod control_plane;
 mod difference;
+mod dns;
 mod dry_run;
 mod fixture;
 mod gateway;
@@ -18,11 +19,13 @@ mod istioctl;
 mod job;
 mod manual_injection;
 mod node;
+mod outage;
 mod overrides;
 mod probes;
 mod reinvocation;
 mod replacement;
 mod second_webhook;
+mod shutdown;
 mod signer;
 mod tproxy;
 mod traffic;
@@ -54,7 +57,7 @@ fn main() -> Result<ExitCode> {
 
 type Story = fn(&Fixture) -> Result<()>;
 
-const STORIES: [(&str, Story); 20] = [
+const STORIES: [(&str, Story); 24] = [
     ("deployment_answers_through_its_service", node::deployment_answers_through_its_service),
     ("manually_written_pod_is_captured", capture::manually_written_pod_is_captured),
     ("injector_becomes_ready_and_trusted", install::injector_becomes_ready_and_trusted),
@@ -81,6 +84,16 @@ const STORIES: [(&str, Story); 20] = [
         probes::kubelet_probes_the_application_through_its_proxy,
     ),
     ("job_with_a_native_sidecar_completes", job::job_with_a_native_sidecar_completes),
+    (
+        "job_with_a_classic_sidecar_ends_by_quitquitquit",
+        job::job_with_a_classic_sidecar_ends_by_quitquitquit,
+    ),
+    (
+        "last_request_after_sigterm_leaves_by_the_proxy",
+        shutdown::last_request_after_sigterm_leaves_by_the_proxy,
+    ),
+    ("dns_proxy_resolves_as_the_clusters_dns", dns::dns_proxy_resolves_as_the_clusters_dns),
+    ("traffic_outlives_the_control_plane", outage::traffic_outlives_the_control_plane),
     ("tproxy_keeps_the_client_address", tproxy::tproxy_keeps_the_client_address),
     (
         "application_is_held_until_its_proxy_is_ready",

@@ -1,6 +1,7 @@
 //! Metrics: the agent serves the application's beside the proxy's own.
 
 use mesh::mesh_config::MeshConfig;
+use mesh::proxy_ports;
 use serde_json::{Map, Value, json};
 
 use crate::inject::computed_env::{SCRAPE_CONFIG, put_env};
@@ -189,9 +190,8 @@ fn problem_of(port: &str, status_port: u16) -> Option<String> {
     let Some(port) = port.parse::<u16>().ok().filter(|port| *port > 0) else {
         return Some("is not a port from 1 to 65535".to_owned());
     };
-    let reserved = RESERVED.iter().find(|(reserved, _)| *reserved == port);
-    let owner = match reserved {
-        Some((_, owner)) => owner,
+    let owner = match proxy_ports::owner(port) {
+        Some(owner) => owner,
         None if port == status_port => "the agent",
         None => return None,
     };
@@ -203,14 +203,3 @@ const WRITTEN_PATH: &str = "/stats/prometheus";
 
 const SECURE_PORT: &str = "prometheus_istio_io_secure_port";
 const WRITTEN: [&str; 3] = ["prometheus.io/port", "prometheus.io/path", "prometheus.io/scrape"];
-const RESERVED: [(u16, &str); 9] = [
-    (15000, "Envoy's administration"),
-    (15001, "outbound capture"),
-    (15004, "debugging of the control plane"),
-    (15006, "inbound capture"),
-    (15008, "HBONE"),
-    (15020, "merged metrics"),
-    (15021, "health checks"),
-    (15053, "DNS capture"),
-    (15090, "Envoy's own metrics"),
-];

@@ -51,7 +51,8 @@ fn answer(mut stream: TcpStream, statistics: &str) -> Result<()> {
     };
     write!(
         stream,
-        "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\
+         connection: close\r\n\r\n",
         body.len()
     )?;
     stream.write_all(body.as_bytes())?;
@@ -62,7 +63,8 @@ fn answer(mut stream: TcpStream, statistics: &str) -> Result<()> {
 fn statistics() -> String {
     let line = |number: usize| {
         format!(
-            "istio_requests_total{{response_code=\"200\",destination_workload=\"web-{number:06}\"}} 1\n"
+            "istio_requests_total{{response_code=\"200\",\
+             destination_workload=\"web-{number:06}\"}} 1\n"
         )
     };
     (0..STATISTICS.div_ceil(line(0).len())).map(line).collect()
@@ -75,5 +77,6 @@ pub(crate) const STARTED: &str = "started.sock";
 /// Length of its statistics in bytes.
 pub(crate) const STATISTICS: usize = 10_000_000;
 const SERVER_INFO: &str = r#"{"state":"LIVE","command_line_options":{"restart_epoch":0}}"#;
-const READY: &str = "cluster_manager.cds.update_success: 1\nlistener_manager.lds.update_success: 1\n\
+const READY: &str = "cluster_manager.cds.update_success: 1\n\
+    listener_manager.lds.update_success: 1\n\
     listener_manager.workers_started: 1\nserver.state: 0\nserver.live: 1\n";

@@ -1,8 +1,9 @@
-//! Benchmark of `pilot-agent proxy` as a process, beside Istio's: time from exec to Envoy's start, memory,
-//! CPU while idle, and statistics of 10 MB.
+//! Benchmark of `pilot-agent proxy` as a process, beside Istio's: time from exec to Envoy's start,
+//! memory, CPU while idle, and statistics of 10 MB.
 //!
-//! Both programs start the same stand-in for Envoy, in a network namespace of their own. The machine is
-//! noisy: the fastest of many starts counts, and ratios are of one run. `make bench` builds what it needs.
+//! Both programs start the same stand-in for Envoy, in a network namespace of their own. The
+//! machine is noisy: the fastest of many starts counts, and ratios are of one run. `make bench`
+//! builds what it needs.
 
 #![expect(clippy::print_stdout, reason = "figures are what it is for")]
 

@@ -1,8 +1,10 @@
 //! `pilot-agent proxy`: the parts of the agent, wired together.
 //!
-//! Every socket is bound before Envoy starts, so that Envoy finds the relay, its secrets and names at once.
+//! Every socket is bound before Envoy starts, so that Envoy finds the relay, its secrets and names
+//! at once.
 
 mod bootstraps;
+mod changes;
 
 use std::sync::Arc;
 
@@ -15,18 +17,20 @@ use tokio::task::JoinSet;
 use crate::admin::Admin;
 use crate::app::{App, Dialer, ProbeTable};
 use crate::channel::{ChannelOptions, ControlPlane};
-use crate::config::{Config, Inputs, StatusOptions};
+use crate::config::{Inputs, Resolved, StatusOptions};
 use crate::health::Health;
 use crate::relay::{self, DEBUG_PORT, DebugServer, Relay, RelayOptions};
 use crate::status::{self, Names, ScrapeTarget, Scraper, ServingEnvoy, ShutdownRequest, Status};
 use crate::supervisor::{self, Exit, Supervisor};
 use crate::{dns, secrets};
 
-use bootstraps::{Bootstraps, write_grpc};
+use bootstraps::write_grpc;
+use changes::{Changes, Parts};
 
 /// Runs the agent until Envoy or a signal ends it. Call it on the main thread: Envoy ends with the
 /// thread that started it.
-pub async fn run(inputs: Inputs, config: Config) -> Result<Exit> {
+pub async fn run(inputs: Inputs, resolved: Resolved) -> Result<Exit> {
+    let Resolved { config, warnings } = resolved;
     let health = Arc::new(Health::default());
     let mut registry = Registry::default();
     let mut tasks = JoinSet::new();
@@ -55,7 +59,7 @@ pub async fn run(inputs: Inputs, config: Config) -> Result<Exit> {
     );
     match DebugServer::bind(DEBUG_PORT).await {
         Ok(listener) => {
-            let server = DebugServer::new(control_plane, config.pod.node_id.clone());
+            let server = DebugServer::new(control_plane.clone(), config.pod.node_id.clone());
             tasks.spawn(server.serve(listener));
         }
         Err(error) => tracing::warn!("no debug port {DEBUG_PORT}: {error}"),
@@ -76,25 +80,24 @@ pub async fn run(inputs: Inputs, config: Config) -> Result<Exit> {
         None => None,
     };
 
-    let supervisor_options = supervisor::Options::new(&config);
+    let supervisor_options = supervisor::Options::new(&config, control_plane.clone());
     let supervisor_metrics = supervisor::Metrics::default();
     supervisor_metrics.register(&mut registry);
     let (requests, received) = mpsc::channel(REQUESTS);
     let (serving, epoch) = watch::channel(None);
     let admin = supervisor_options.as_ref().map(|options| Admin::new(options.admin));
+    let mut scraper = None;
     if let Some(options) = &config.status {
         let metrics = status::Metrics::default();
         metrics.register(&mut registry);
         let dialer = Dialer::new(config.pod.addresses[0], options.probe_localhost);
+        let targets = ScrapeTarget::parse_all(options)?;
+        let merged =
+            Arc::new(Scraper::new(Arc::new(registry), metrics, admin.clone(), dialer, targets));
+        scraper = Some(Arc::clone(&merged));
         let status = Status {
             app: application_probes(options, &dialer)?,
-            scraper: Arc::new(Scraper::new(
-                Arc::new(registry),
-                metrics,
-                admin.clone(),
-                dialer,
-                ScrapeTarget::parse_all(options)?,
-            )),
+            scraper: merged,
             envoy: admin.map(|admin| ServingEnvoy { admin, epoch }),
             names,
             health: Arc::clone(&health),
@@ -106,13 +109,18 @@ pub async fn run(inputs: Inputs, config: Config) -> Result<Exit> {
         tasks.spawn(status::serve(listener, status));
     }
 
-    let Some(options) = supervisor_options else {
+    let first = config.envoy.is_some().then(|| bootstraps::desired(&config)).transpose()?;
+    let (desired, receiver) = first.map(|first| watch::channel(Arc::new(first))).unzip();
+    if desired.is_none() {
         write_grpc(&config)?;
+    }
+    let certificate_service = secrets.service.clone();
+    let parts = Parts { control_plane, certificate_service, scraper, desired };
+    let changes = Changes { inputs, started: config, parts, health: Arc::clone(&health), warnings };
+    tasks.spawn(async { match changes.follow().await {} });
+    let (Some(options), Some(receiver)) = (supervisor_options, receiver) else {
         return until_asked_to_end(received).await;
     };
-    let (desired, receiver) = watch::channel(Arc::new(bootstraps::desired(&config)?));
-    let bootstraps = Bootstraps::new(inputs, &config, Arc::clone(&health));
-    tasks.spawn(async { match bootstraps.follow(desired).await {} });
     let supervisor = Supervisor::new(options, health, supervisor_metrics, serving);
     supervisor.run(receiver, received).await.context("supervising Envoy")
 }

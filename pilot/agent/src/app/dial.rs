@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
 
 use super::ProbeError;
+use crate::passthrough::{PASSTHROUGH_V4, PASSTHROUGH_V6};
 
 /// Connects to the application as the kubelet would, bypassing the proxy.
 #[derive(Clone, Copy, Debug)]
@@ -80,8 +81,8 @@ impl Dialer {
 
     async fn connect_to(&self, to: SocketAddr) -> io::Result<TcpStream> {
         let (socket, source) = match to {
-            SocketAddr::V4(_) => (TcpSocket::new_v4()?, PASSTHROUGH[0]),
-            SocketAddr::V6(_) => (TcpSocket::new_v6()?, PASSTHROUGH[1]),
+            SocketAddr::V4(_) => (TcpSocket::new_v4()?, PASSTHROUGH_V4),
+            SocketAddr::V6(_) => (TcpSocket::new_v6()?, PASSTHROUGH_V6),
         };
         // A connection of the proxy's user to its own pod is captured, except from this source
         // address. Other hosts cannot be reached from it.
@@ -95,14 +96,6 @@ impl Dialer {
         socket.connect(to).await
     }
 }
-
-/// True if the source address marks a connection from the proxy to the application.
-pub fn is_passthrough(address: IpAddr) -> bool {
-    PASSTHROUGH.contains(&address)
-}
-
-const PASSTHROUGH: [IpAddr; 2] =
-    [IpAddr::V4(Ipv4Addr::new(127, 0, 0, 6)), IpAddr::V6(Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6))];
 
 #[cfg(test)]
 mod tests {

@@ -15,7 +15,7 @@ use hyper::header::HeaderValue;
 use hyper::{HeaderMap, StatusCode};
 use thiserror::Error;
 
-pub use dial::{Dialer, is_passthrough};
+pub use dial::Dialer;
 pub use grpc::HealthError;
 pub use redirect::redirect_within;
 pub use table::{EntryError, ProbeTable, ProbeTableError};

@@ -27,8 +27,8 @@ pub(super) enum Redirect {
 }
 
 impl Redirect {
-    /// Classifies an answer of `host` to a request for `target`. As for the kubelet, the host is the
-    /// one that was connected to, whatever the `Host` header.
+    /// Classifies an answer of `host` to a request for `target`. As for the kubelet, the host is
+    /// the one that was connected to, whatever the `Host` header.
     pub(super) fn classify<T>(answer: &Response<T>, target: &Target, host: &str) -> Self {
         if !matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
             return Self::No;

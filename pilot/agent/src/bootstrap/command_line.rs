@@ -3,8 +3,8 @@
 use super::address::Families;
 use crate::config::{Config, EnvoyOptions};
 
-/// Returns Envoy's arguments, except those about files, epochs and hot restart, which the supervisor
-/// adds.
+/// Returns Envoy's arguments, except those about files, epochs and hot restart, which the
+/// supervisor adds.
 pub fn arguments(config: &Config, envoy: &EnvoyOptions) -> Vec<String> {
     let mut arguments = Vec::new();
     let mut put = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);

@@ -86,7 +86,10 @@ const TAGS: &[(&str, &str)] = &[
     ("cluster_name", r"^cluster\.(([^.;]+(?:\.[^.;]+)*?\.svc\.[a-z0-9-]+\.[a-z0-9-]+|[^.]+)[.;]+)"),
     (
         "http_conn_manager_prefix",
-        r"^http\.((.+?)\.)(?:downstream_|no_route|no_cluster|rq_|rs_|tracing|user_agent|passthrough_|[0-9a-z_]+$)",
+        concat!(
+            r"^http\.((.+?)\.)(?:downstream_|no_route|no_cluster|rq_|rs_|tracing|user_agent",
+            r"|passthrough_|[0-9a-z_]+$)"
+        ),
     ),
     (
         "listener_address",

@@ -102,10 +102,15 @@ proptest! {
 
     /// The text reaches Envoy unchanged in its field, and changes nothing else.
     #[test]
-    fn annotation_text_stays_in_its_field(text in "[^,{}\\p{White_Space}]{1,40}|\"\\}\\],[^,{}\\s]{0,9}") {
+    fn annotation_text_stays_in_its_field(
+        text in "[^,{}\\p{White_Space}]{1,40}|\"\\}\\],[^,{}\\s]{0,9}"
+    ) {
         let annotations = |text: &str| {
             let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
-            format!("sidecar.istio.io/statsInclusionPrefixes=\"{quoted}\"\nsidecar.istio.io/interceptionMode=\"{quoted}\"\n")
+            format!(
+                "sidecar.istio.io/statsInclusionPrefixes=\"{quoted}\"\n\
+                 sidecar.istio.io/interceptionMode=\"{quoted}\"\n"
+            )
         };
         let text = text.trim().replace(',', "x").replace(char::is_control, "");
         prop_assume!(!text.is_empty());
@@ -114,13 +119,15 @@ proptest! {
         let (_, with_plain) = generate(&Case { annotations: &plain, ..Case::default() });
         let parsed: Value = serde_json::from_str(&with_text.to_string()).unwrap();
         prop_assert_eq!(structure(&parsed), structure(&with_plain));
-        prop_assert_eq!(&parsed["stats_config"]["stats_matcher"]["inclusion_list"]["patterns"][5]["prefix"], &Value::from(text));
+        let inclusion_list = &parsed["stats_config"]["stats_matcher"]["inclusion_list"];
+        prop_assert_eq!(&inclusion_list["patterns"][5]["prefix"], &Value::from(text));
     }
 
     /// A whole layer of arbitrary text is an error or a value, and no panic.
     #[test]
     fn arbitrary_layer_never_panics(text in "\\PC{0,60}") {
         let environment = [("PROXY_CONFIG", text.as_str())];
-        let _ = crate::config::resolve(&Case { environment: &environment, ..Case::default() }.inputs());
+        let case = Case { environment: &environment, ..Case::default() };
+        let _ = crate::config::resolve(&case.inputs());
     }
 }

@@ -1,7 +1,7 @@
 //! Connections to the control plane: xDS and the certificate service.
 //!
-//! A connection serves one stream or call. So each reads the root certificate again, and a Service
-//! of several control planes balances them.
+//! A connection serves one stream or call. So each reads the root certificate again, a Service of
+//! several control planes balances them, and a changed address applies to the next one.
 
 use std::io;
 use std::path::PathBuf;
@@ -21,13 +21,13 @@ use tonic::transport::{Channel, Endpoint};
 use zeroize::Zeroizing;
 
 pub use self::error::ChannelError;
-use crate::config::{Config, RootSource};
+use crate::config::{CertificateOptions, Config, Paths, Pod, RootSource};
 
 mod error;
 mod tls;
 
 /// Server of the control plane and credentials for it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ChannelOptions {
     /// `HOST:PORT`.
     pub address: String,
@@ -61,24 +61,64 @@ impl ChannelOptions {
             plaintext: discovery.plaintext,
         }
     }
+
+    /// Returns the options of the certificate service. With a certificate in `PROV_CERT`, no token
+    /// is sent.
+    pub fn of_certificates(options: &CertificateOptions, pod: &Pod, paths: &Paths) -> Self {
+        Self {
+            address: options.ca_address.clone(),
+            server_name: options.server_name.clone(),
+            root: options.ca_root.clone(),
+            token: options.provisioned.is_none().then(|| paths.token.clone()),
+            cluster_id: pod.cluster_id.clone(),
+            headers: options.headers.clone(),
+            plaintext: false,
+        }
+    }
 }
 
 /// Certificate of the workload, replaced at each rotation.
 pub type Identity = watch::Receiver<Option<Arc<CertifiedKey>>>;
 
-/// Client of one server of the control plane.
+/// Client of the control plane, whose address may change. Clones change together.
 #[derive(Clone, Debug)]
 pub struct ControlPlane {
-    options: Arc<ChannelOptions>,
+    options: Arc<watch::Sender<Arc<ChannelOptions>>>,
     identity: Option<Identity>,
 }
 
 impl ControlPlane {
     /// Creates a client. It presents the certificate in `identity`, if any.
     pub fn new(options: ChannelOptions, identity: Option<Identity>) -> Self {
-        Self { options: Arc::new(options), identity }
+        Self { options: Arc::new(watch::Sender::new(Arc::new(options))), identity }
     }
 
+    /// Sets the options of later connections. Returns true if they differ.
+    pub fn set(&self, options: ChannelOptions) -> bool {
+        self.options.send_if_modified(|current| {
+            let differs = **current != options;
+            if differs {
+                *current = Arc::new(options);
+            }
+            differs
+        })
+    }
+
+    /// Returns the server of a connection and of its requests.
+    pub fn server(&self) -> Server {
+        Server { options: Arc::clone(&self.options.borrow()), identity: self.identity.clone() }
+    }
+}
+
+/// Server of the control plane. It stays the same when the address changes, so that a connection
+/// never gets the credentials of another one.
+#[derive(Clone, Debug)]
+pub struct Server {
+    options: Arc<ChannelOptions>,
+    identity: Option<Identity>,
+}
+
+impl Server {
     /// Returns `HOST:PORT` of the server.
     pub fn address(&self) -> &str {
         &self.options.address

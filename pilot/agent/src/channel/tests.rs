@@ -66,7 +66,8 @@ async fn failure(authority: &Authority, root: &Authority, name: &str, from_hours
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("root-cert.pem"), root.pem()).unwrap();
     let address = serve(leaf(authority, name, from_hours)).await;
-    let error = ControlPlane::new(options(address, folder.path()), None).open().await.err();
+    let error =
+        ControlPlane::new(options(address, folder.path()), None).server().open().await.err();
     error.unwrap().to_string()
 }
 
@@ -75,7 +76,7 @@ async fn trusted_certificate_of_the_name_connects() {
     let (folder, authority) = (TempDir::new().unwrap(), authority());
     fs::write(folder.path().join("root-cert.pem"), authority.pem()).unwrap();
     let address = serve(leaf(&authority, "istiod.istio-system.svc", -1)).await;
-    ControlPlane::new(options(address, folder.path()), None).open().await.unwrap();
+    ControlPlane::new(options(address, folder.path()), None).server().open().await.unwrap();
 }
 
 #[tokio::test]
@@ -97,7 +98,7 @@ async fn certificate_errors_have_their_own_messages() {
 async fn missing_files_are_named() {
     let folder = TempDir::new().unwrap();
     let address = serve(leaf(&authority(), "a", -1)).await;
-    let client = ControlPlane::new(options(address, folder.path()), None);
+    let client = ControlPlane::new(options(address, folder.path()), None).server();
     let error = client.open().await.err().unwrap().to_string();
     assert!(error.contains("root-cert.pem does not exist"), "{error}");
     assert!(error.contains("ConfigMap istio-ca-root-cert"), "{error}");
@@ -112,7 +113,8 @@ async fn missing_files_are_named() {
 #[test]
 fn request_has_the_current_token_and_headers() {
     let folder = TempDir::new().unwrap();
-    let client = ControlPlane::new(options("istiod:15012".to_owned(), folder.path()), None);
+    let client =
+        ControlPlane::new(options("istiod:15012".to_owned(), folder.path()), None).server();
     for token in ["one", "two"] {
         fs::write(folder.path().join("istio-token"), format!("{token}\n")).unwrap();
         let request = client.request(()).unwrap();
@@ -136,4 +138,24 @@ fn addresses_are_split() {
     {
         assert_eq!(split(invalid), None, "{invalid}");
     }
+}
+
+#[tokio::test]
+async fn changed_address_changes_the_verified_name() {
+    let (folder, authority) = (TempDir::new().unwrap(), authority());
+    fs::write(folder.path().join("root-cert.pem"), authority.pem()).unwrap();
+    let by_host = |address: &str| ChannelOptions {
+        server_name: None,
+        ..options(address.replace("127.0.0.1", "localhost"), folder.path())
+    };
+    let first = by_host(&serve(leaf(&authority, "localhost", -1)).await);
+    let second = by_host(&serve(leaf(&authority, "istiod.north", -1)).await);
+    let client = ControlPlane::new(first.clone(), None);
+    let before = client.server();
+    assert!(client.clone().set(second.clone()) && !client.set(second.clone()));
+    let error = client.server().open().await.err().unwrap().to_string();
+    assert!(error.contains(&second.address) && error.contains("istiod.north"), "{error}");
+    // A server keeps its address.
+    assert_eq!(before.address(), first.address);
+    before.open().await.unwrap();
 }

@@ -41,10 +41,14 @@ mod tests {
 
     #[test]
     fn addresses_of_interfaces_are_listed() {
-        let fib_trie = "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 0.0.0.0\n        /0 universe UNICAST\n\
-            \x20    |-- 10.244.1.0\n        /24 link UNICAST\n     |-- 10.244.1.7\n        /32 host LOCAL\n\
-            \x20    |-- 10.244.1.255\n        /32 link BROADCAST\n     |-- 127.0.0.1\n        /32 host LOCAL\n\
-            Local:\n     |-- 10.244.1.7\n        /32 host LOCAL\n     |-- 169.254.1.1\n        /32 host LOCAL\n";
+        let fib_trie = "Main:\n  +-- 0.0.0.0/0 3 0 5\n\
+            \x20    |-- 0.0.0.0\n        /0 universe UNICAST\n\
+            \x20    |-- 10.244.1.0\n        /24 link UNICAST\n\
+            \x20    |-- 10.244.1.7\n        /32 host LOCAL\n\
+            \x20    |-- 10.244.1.255\n        /32 link BROADCAST\n\
+            \x20    |-- 127.0.0.1\n        /32 host LOCAL\n\
+            Local:\n     |-- 10.244.1.7\n        /32 host LOCAL\n\
+            \x20    |-- 169.254.1.1\n        /32 host LOCAL\n";
         let if_inet6 = "fd000000000000000000000000000007 02 40 00 80     eth0\n\
             fe800000000000000000000000000001 02 40 20 80     eth0\n\
             00000000000000000000000000000001 01 80 10 80       lo\n";

@@ -178,8 +178,8 @@ fn metrics_service(config: &ProxyConfig) -> Result<Option<RemoteService>, Config
     }
 }
 
-/// Returns the base id of Envoy's shared memory: FNV-1a of pod, container and admin port. Two agents
-/// in one network namespace have different admin ports.
+/// Returns the base id of Envoy's shared memory: FNV-1a of pod, container and admin port. Two
+/// agents in one network namespace have different admin ports.
 fn base_id(environment: &Environment, pod: &Pod, admin_port: u16) -> u32 {
     let parts = [
         environment.text(POD_UID),

@@ -77,10 +77,17 @@ pub enum ConfigError {
 impl ConfigError {
     /// Returns true if a flag has the invalid value.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Layer { layer, .. } if layer.starts_with("--") || layer == FLAGS)
+        match self {
+            Self::Layer { layer, .. } => layer.starts_with("--") || layer == FLAGS,
+            Self::Ports { first, second, .. } => {
+                [first, second].iter().any(|it| it.starts_with("--"))
+            }
+            _ => false,
+        }
     }
 
-    /// Returns the error about a layer of `ProxyConfig`. The problem may quote a value of any length.
+    /// Returns the error about a layer of `ProxyConfig`. The problem may quote a value of any
+    /// length.
     pub(super) fn layer(layer: impl Into<String>, problem: &str) -> Self {
         let problem = documents::excerpt::shorten(problem).into_owned();
         Self::Layer { layer: layer.into(), problem }

@@ -64,15 +64,29 @@ impl Inputs {
 }
 
 impl Files {
+    /// Reads the files again. Network and resolver are those of before: listeners depend on them.
+    pub fn read_again(&self, mesh_config: &Path) -> Result<Self, ConfigError> {
+        let Self { mesh, labels, annotations, .. } = Self::read(mesh_config)?;
+        let Self { resolv_conf, interface_addresses, .. } = self.clone();
+        Ok(Self { mesh, labels, annotations, resolv_conf, interface_addresses })
+    }
+
     /// Reads the files. A file that does not exist is empty: outside Kubernetes there are none.
     pub fn read(mesh_config: &Path) -> Result<Self, ConfigError> {
         let pod_info = Paths::default().pod_info;
         let text = |path: &Path| read_text(path).map(Option::unwrap_or_default);
+        let entries = |name: &str| {
+            let file = pod_info.join(name);
+            downward_api::parse(&text(&file)?).map_err(|problem| ConfigError::File {
+                file: file.display().to_string(),
+                problem: problem.to_string(),
+            })
+        };
         let network = |name: &str| text(&Path::new("/proc/net").join(name));
         Ok(Self {
             mesh: read_text(mesh_config)?,
-            labels: downward_api::parse(&text(&pod_info.join("labels"))?),
-            annotations: downward_api::parse(&text(&pod_info.join("annotations"))?),
+            labels: entries("labels")?,
+            annotations: entries("annotations")?,
             resolv_conf: text(Path::new(super::RESOLV_CONF))?,
             interface_addresses: addresses::of_interfaces(
                 &network("fib_trie")?,

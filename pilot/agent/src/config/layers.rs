@@ -17,14 +17,20 @@ pub(super) struct Layers {
     pub(super) proxy_config: ProxyConfig,
     /// Trust domain of the mesh file.
     pub(super) trust_domain: Option<String>,
+    /// Ports of captured connections, outbound and inbound.
+    pub(super) capture_ports: [u16; 2],
     pub(super) warnings: Vec<String>,
 }
 
 impl Layers {
     /// Merges the layers: defaults, mesh file, flags, `PROXY_CONFIG`, annotation.
     pub(super) fn merge(inputs: &Inputs) -> Result<Self, ConfigError> {
-        let mut layers =
-            Self { proxy_config: ProxyConfig::default(), trust_domain: None, warnings: Vec::new() };
+        let mut layers = Self {
+            proxy_config: ProxyConfig::default(),
+            trust_domain: None,
+            capture_ports: [15001, 15006],
+            warnings: Vec::new(),
+        };
         if let Some(text) = &inputs.files.mesh {
             let file = format!("mesh file {}", inputs.arguments.mesh_config.display());
             let mesh =
@@ -34,6 +40,7 @@ impl Layers {
             }
             layers.trust_domain =
                 mesh.document.contains_key("trustDomain").then_some(mesh.trust_domain);
+            layers.capture_ports = [mesh.proxy_listen_port, mesh.proxy_inbound_listen_port];
             layers.proxy_config = mesh.default_config;
             layers.check(&file)?;
         }

@@ -3,6 +3,7 @@
 mod addresses;
 pub mod annotations;
 pub mod bootstrap_options;
+mod changes;
 mod control_plane;
 pub(crate) mod envoy;
 pub mod error;
@@ -22,6 +23,7 @@ pub use bootstrap_options::{
     Address, BootstrapOptions, ClientTls, Keepalive, RemoteService, RuntimeValue,
     StatisticsOptions, TlsIdentity, Tracer,
 };
+pub use changes::{needing_new_container, without_effect};
 pub use error::ConfigError;
 pub use inputs::{Files, Inputs};
 pub use options::{
@@ -48,7 +50,7 @@ pub struct Resolved {
 /// Resolves the configuration. Call it again with new [`Files`] when one of them has changed.
 pub fn resolve(inputs: &Inputs) -> Result<Resolved, ConfigError> {
     let Inputs { arguments, environment, files, .. } = inputs;
-    let Layers { proxy_config, trust_domain, mut warnings } = Layers::merge(inputs)?;
+    let Layers { proxy_config, trust_domain, capture_ports, mut warnings } = Layers::merge(inputs)?;
     warnings.extend(arguments.absent.warnings());
     let role = match arguments.role {
         RoleArg::Sidecar => Role::Sidecar,
@@ -81,7 +83,7 @@ pub fn resolve(inputs: &Inputs) -> Result<Resolved, ConfigError> {
         proxy_config,
         metadata,
     };
-    ports::check(inputs, &config)?;
+    ports::check(inputs, &config, capture_ports)?;
     Ok(Resolved { config, warnings })
 }
 

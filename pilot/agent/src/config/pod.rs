@@ -36,9 +36,15 @@ pub(super) fn pod(
         Role::Router => "router",
     };
     let given_trust_domain = environment.get(TRUST_DOMAIN).map(str::to_owned);
+    let expected = "a name of letters, digits, dots, hyphens and underscores";
     if given_trust_domain.as_deref().is_some_and(|domain| !is_trust_domain(domain)) {
-        let expected = "a name of letters, digits, dots, hyphens and underscores";
         return Err(environment.wrong(TRUST_DOMAIN, expected).into());
+    }
+    let trust_domain = given_trust_domain.or(trust_domain).filter(|domain| !domain.is_empty());
+    if let Some(domain) = trust_domain.as_deref().filter(|domain| !is_trust_domain(domain)) {
+        let file = format!("mesh file {}", arguments.mesh_config.display());
+        let problem = format!("trustDomain: {domain:?} is not {expected}");
+        return Err(ConfigError::layer(file, &problem));
     }
     let cluster_id = environment.get(CLUSTER_ID).unwrap_or_else(|| text(metadata, "CLUSTER_ID"));
     if cluster_id.contains(char::is_control) {
@@ -51,10 +57,7 @@ pub(super) fn pod(
     Ok(Pod {
         node_id: format!("{node_type}~{first}~{name}.{namespace}~{domain}"),
         service_account: environment.text(SERVICE_ACCOUNT).to_owned(),
-        trust_domain: given_trust_domain
-            .or(trust_domain)
-            .filter(|domain| !domain.is_empty())
-            .unwrap_or_else(|| "cluster.local".to_owned()),
+        trust_domain: trust_domain.unwrap_or_else(|| "cluster.local".to_owned()),
         cluster_id: if cluster_id.is_empty() { "Kubernetes" } else { cluster_id }.to_owned(),
         name,
         namespace,

@@ -7,8 +7,12 @@ use super::options::{Config, Role};
 use crate::environment::variables::{DNS_PROXY_ADDR, ENVOY_PROMETHEUS_PORT, ENVOY_STATUS_PORT};
 
 /// Fails if two listeners have the same port.
-pub(super) fn check(inputs: &Inputs, config: &Config) -> Result<(), ConfigError> {
-    let listeners = listeners(inputs, config);
+pub(super) fn check(
+    inputs: &Inputs,
+    config: &Config,
+    capture_ports: [u16; 2],
+) -> Result<(), ConfigError> {
+    let listeners = listeners(inputs, config, capture_ports);
     for (index, (port, second)) in listeners.iter().enumerate() {
         if let Some((port, first)) = listeners[..index].iter().find(|(other, _)| other == port) {
             return Err(ConfigError::Ports { first, second, port: *port });
@@ -18,12 +22,16 @@ pub(super) fn check(inputs: &Inputs, config: &Config) -> Result<(), ConfigError>
 }
 
 /// Returns the ports with the name of their setting, as the user typed it.
-fn listeners(inputs: &Inputs, config: &Config) -> Vec<(u16, &'static str)> {
+fn listeners(
+    inputs: &Inputs,
+    config: &Config,
+    [outbound, inbound]: [u16; 2],
+) -> Vec<(u16, &'static str)> {
     let mut listeners = vec![(15004, "the debug interface of the control plane")];
     if let Some(envoy) = &config.envoy {
         if config.role == Role::Sidecar {
-            listeners.push((15001, "the listener of captured outbound connections"));
-            listeners.push((15006, "the listener of captured inbound connections"));
+            listeners.push((outbound, "the listener of captured outbound connections"));
+            listeners.push((inbound, "the listener of captured inbound connections"));
         }
         let by_flag = inputs.arguments.classic.proxy_admin_port == Some(envoy.admin_port);
         let admin = if by_flag { "--proxyAdminPort" } else { "proxyAdminPort" };

@@ -93,7 +93,9 @@ fn tls(config: &ProxyConfig, path: &str) -> Result<Option<ClientTls>, ConfigErro
         _ => return Ok(None),
     };
     if !text("credentialName").is_empty() {
-        let problem = "credentials of the control plane are not available in the bootstrap; hint: mount files and name them in clientCertificate, privateKey and caCertificates";
+        let problem = "credentials of the control plane are not available in the bootstrap; hint: \
+                       mount files and name them in clientCertificate, privateKey and \
+                       caCertificates";
         return Err(ConfigError::field(format!("{path}.credentialName"), problem));
     }
     let optional = |name: &str| Some(text(name)).filter(|text| !text.is_empty());

@@ -101,7 +101,8 @@ fn is_tag(tag: &str) -> bool {
 fn buckets(annotations: &Annotations) -> Result<BTreeMap<String, Vec<f64>>, ConfigError> {
     let Some(text) = annotations.get(HISTOGRAM_BUCKETS) else { return Ok(BTreeMap::new()) };
     let wrong = || {
-        let expected = "expected a JSON object such as {\"cluster.xds-grpc\": [1, 10, 100]} with increasing bounds above 0";
+        let expected = "expected a JSON object such as {\"cluster.xds-grpc\": [1, 10, 100]} with \
+                        increasing bounds above 0";
         ConfigError::annotation(HISTOGRAM_BUCKETS, text, expected)
     };
     let buckets: BTreeMap<String, Vec<f64>> = serde_json::from_str(text).map_err(|_| wrong())?;

@@ -38,8 +38,8 @@ impl Case<'_> {
             Environment::new(variables.map(|(name, value)| (name.into(), value.into())));
         let files = Files {
             mesh: self.mesh.map(str::to_owned),
-            labels: downward_api::parse(self.labels),
-            annotations: downward_api::parse(self.annotations),
+            labels: downward_api::parse(self.labels).unwrap(),
+            annotations: downward_api::parse(self.annotations).unwrap(),
             resolv_conf: self.resolv_conf.to_owned(),
             interface_addresses: self.interfaces.iter().map(|ip| ip.parse().unwrap()).collect(),
         };
@@ -91,7 +91,8 @@ fn defaults_are_those_of_istio() {
 
 #[test]
 fn layers_override_each_other_in_order() {
-    let mesh = "defaultConfig: {concurrency: 1, drainDuration: 11s, statusPort: 1, discoveryAddress: 'm:1', meshId: m}";
+    let mesh = "defaultConfig: {concurrency: 1, drainDuration: 11s, statusPort: 1, \
+                discoveryAddress: 'm:1', meshId: m}";
     let flags = "--drainDuration 22s --discoveryAddress f:2";
     let environment = [("PROXY_CONFIG", r#"{"statusPort":3,"discoveryAddress":"e:3"}"#)];
     let annotations = concat!(
@@ -242,6 +243,10 @@ fn invalid_input_names_its_source() {
             "mesh file ./etc/istio/config/mesh: drainDuration: ",
         ),
         (
+            Case { mesh: Some("trustDomain: spiffe://north/"), ..case },
+            "mesh file ./etc/istio/config/mesh: trustDomain: \"spiffe://north/\" is not a name of",
+        ),
+        (
             Case { flags: "--statsdUdpAddress nowhere", ..case },
             "flags of the command line: statsdUdpAddress: ",
         ),
@@ -287,7 +292,8 @@ fn listeners_have_different_ports() {
         ),
         (
             Case { annotations: "status.sidecar.istio.io/port=\"15001\"", ..case },
-            "the listener of captured outbound connections and annotation status.sidecar.istio.io/port both",
+            "the listener of captured outbound connections and annotation \
+             status.sidecar.istio.io/port both",
         ),
         (
             Case { environment: &[("DNS_PROXY_ADDR", "localhost:15020"), capture], ..case },
@@ -297,10 +303,16 @@ fn listeners_have_different_ports() {
             Case { environment: &[("ENVOY_STATUS_PORT", "15004")], ..case },
             "the debug interface of the control plane and ENVOY_STATUS_PORT both",
         ),
+        (
+            Case { mesh: Some("proxyInboundListenPort: 15020"), ..case },
+            "the listener of captured inbound connections and statusPort both have port 15020",
+        ),
     ] {
         let error = case.error();
         assert!(error.starts_with(start), "{error}\n{start}");
     }
+    let mesh = Some("proxyInboundListenPort: 15106\ndefaultConfig: {statusPort: 15006}");
+    resolved(&Case { mesh, ..case });
     // A gateway captures nothing, and nothing listens for Envoy without Envoy.
     let environment = [("PROXY_CONFIG", "statusPort: 15006")];
     resolved(&Case { role: "router", environment: &environment, ..case });
@@ -310,13 +322,14 @@ fn listeners_have_different_ports() {
 
 #[test]
 fn invalid_flags_are_usage_errors() {
-    for (flags, usage) in [
-        ("--ip 10.0.0.9 --parentShutdownDuration 1s", true),
-        ("--statsdUdpAddress foo", true),
-        ("--ip ten", true),
-        ("--ip 10.0.0.9 --proxyAdminPort 15021", false),
+    for (flags, environment, usage) in [
+        ("--ip 10.0.0.9 --parentShutdownDuration 1s", ("INSTANCE_IP", ""), true),
+        ("--statsdUdpAddress foo", ("INSTANCE_IP", ""), true),
+        ("--ip ten", ("INSTANCE_IP", ""), true),
+        ("--proxyAdminPort 15021", ("ENVOY_STATUS_PORT", "15021"), true),
+        ("", ("ENVOY_STATUS_PORT", "15000"), false),
     ] {
-        let case = Case { flags, environment: &[("INSTANCE_IP", "")], ..Case::default() };
+        let case = Case { flags, environment: &[environment], ..Case::default() };
         assert_eq!(resolve(&case.inputs()).unwrap_err().is_usage(), usage, "{flags}");
     }
 }

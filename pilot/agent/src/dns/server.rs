@@ -15,7 +15,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 
 use super::answer::{Decision, Knowledge, decide};
 use super::forward::Forwarder;
@@ -188,10 +188,10 @@ async fn serve_udp(shared: Arc<Shared>, socket: Arc<UdpSocket>) {
         let (length, client) = match socket.recv_from(&mut buffer).await {
             Ok(received) => received,
             Err(error) => {
-                if let Some(count) = failures.count(Instant::now()) {
+                let log = |count| {
                     tracing::warn!("receiving a DNS query failed {count} times: {error}");
-                }
-                sleep(AFTER_ERROR).await;
+                };
+                failures.pause(log).await;
                 continue;
             }
         };
@@ -237,10 +237,10 @@ async fn serve_tcp(shared: Arc<Shared>, listener: TcpListener) {
                 });
             }
             Err(error) => {
-                if let Some(count) = failures.count(Instant::now()) {
+                let log = |count| {
                     tracing::warn!("accepting a DNS connection failed {count} times: {error}");
-                }
-                sleep(AFTER_ERROR).await;
+                };
+                failures.pause(log).await;
             }
         }
     }
@@ -327,4 +327,3 @@ const PIPELINED: usize = 16;
 const BACKLOG: i32 = 128;
 /// Time that a TCP client has for its next query, and for reading an answer.
 const IDLE: Duration = Duration::from_secs(10);
-const AFTER_ERROR: Duration = Duration::from_millis(100);

@@ -1,4 +1,5 @@
-//! Environment variables of the agent: lookup, typed values, and warnings about those without effect.
+//! Environment variables of the agent: lookup, typed values, and warnings about those without
+//! effect.
 
 pub mod variables;
 
@@ -29,6 +30,11 @@ impl Environment {
     /// Returns the value of a variable; `None` if it is unset.
     pub fn get(&self, variable: &Variable) -> Option<&str> {
         self.0.get(variable.name).map(String::as_str)
+    }
+
+    /// Returns the value of a variable that need not be in the table.
+    pub fn named(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
     }
 
     /// Returns the value of a variable, or its default.

@@ -27,6 +27,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 
 use crate::channel::ControlPlane;
+use crate::log_limit::LogLimit;
 
 /// Server of the debug port.
 #[derive(Clone, Debug)]
@@ -55,11 +56,20 @@ impl DebugServer {
     /// Answers requests until it is dropped.
     pub async fn serve(self, listener: TcpListener) {
         let slots = Arc::new(Semaphore::new(CONNECTIONS));
+        let mut failures = LogLimit::default();
         loop {
             let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
-            let Ok((tcp, _)) = listener.accept().await else {
-                tokio::time::sleep(AFTER_FAILED_ACCEPT).await;
-                continue;
+            let tcp = match listener.accept().await {
+                Ok((tcp, _)) => tcp,
+                Err(error) => {
+                    let log = |count| {
+                        tracing::warn!(
+                            "debug port: accepting a connection failed {count} times: {error}"
+                        );
+                    };
+                    failures.pause(log).await;
+                    continue;
+                }
             };
             let server = self.clone();
             tokio::spawn(async move {
@@ -111,12 +121,13 @@ impl DebugServer {
         let unavailable = |error: &dyn std::error::Error| {
             (StatusCode::BAD_GATEWAY, format!("asking the control plane: {error}"))
         };
-        let channel = self.control_plane.connect().await.map_err(|error| unavailable(&error))?;
+        let server = self.control_plane.server();
+        let channel = server.connect().await.map_err(|error| unavailable(&error))?;
         // The stream ends with the sender, and the connection with the stream.
         let (sender, receiver) = mpsc::channel(1);
         let _ = sender.try_send(Bytes::from(request.encode_to_vec()));
         let requests = ReceiverStream::new(receiver);
-        let requests = self.control_plane.request(requests).map_err(|error| unavailable(&error))?;
+        let requests = server.request(requests).map_err(|error| unavailable(&error))?;
         let (service, variant) = (DiscoveryService::Aggregated, Variant::StateOfTheWorld);
         let opened = client::open(channel.clone(), service, variant, requests).await;
         let frame = match opened {
@@ -153,7 +164,6 @@ pub const DEBUG_PORT: u16 = 15004;
 const TYPE_URL: &str = "istio.io/debug";
 const TIMEOUT: Duration = Duration::from_secs(5);
 const CONNECTIONS: usize = 10;
-const AFTER_FAILED_ACCEPT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

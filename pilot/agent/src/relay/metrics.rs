@@ -75,7 +75,8 @@ impl Metrics {
     }
 }
 
-/// Counter whose name has no `_total`, as Istio's. `OpenMetrics` allows that for unknown types only.
+/// Counter whose name has no `_total`, as Istio's. `OpenMetrics` allows that for unknown types
+/// only.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Count(Arc<AtomicU64>);
 

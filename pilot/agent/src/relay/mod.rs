@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use self::answered::Answered;
 pub use self::debug::{DEBUG_PORT, DebugServer};
 pub use self::metrics::Metrics;
 pub use self::own_types::{ApplicationHealth, NameInfo, NameTable};
@@ -20,6 +21,7 @@ use crate::channel::ControlPlane;
 use crate::config::Config;
 use crate::health::Health;
 
+mod answered;
 mod debug;
 mod metrics;
 pub mod own_types;
@@ -66,6 +68,7 @@ pub struct Relay {
 struct State {
     options: RelayOptions,
     control_plane: ControlPlane,
+    answered: Answered,
     application: Application,
     health: Arc<Health>,
     metrics: Metrics,
@@ -84,7 +87,9 @@ impl Relay {
     ) -> Self {
         let names = watch::Sender::new(None);
         let roots = watch::Sender::new(Vec::new());
-        let state = State { options, control_plane, application, health, metrics, names, roots };
+        let answered = Answered::default();
+        let state =
+            State { options, control_plane, answered, application, health, metrics, names, roots };
         Self { state: Arc::new(state) }
     }
 

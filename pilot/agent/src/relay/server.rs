@@ -6,7 +6,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::server::conn::http2;
@@ -23,6 +22,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::queue::MAX_BYTES;
 use super::{Relay, stream};
+use crate::log_limit::LogLimit;
 
 /// Bound socket of the relay. Connections wait until [`Relay::serve`].
 #[derive(Debug)]
@@ -54,6 +54,7 @@ impl Relay {
         let service = DiscoveryServer::new(DiscoveryService::Aggregated, self, MAX_BYTES);
         let service = TowerToHyperService::new(service);
         let mut connections = JoinSet::new();
+        let mut failures = LogLimit::default();
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
@@ -70,8 +71,10 @@ impl Relay {
                     });
                 }
                 Err(error) => {
-                    tracing::warn!("accepting a connection to the xDS relay: {error}");
-                    tokio::time::sleep(AFTER_FAILED_ACCEPT).await;
+                    let log = |count| {
+                        tracing::warn!("accepting a connection failed {count} times: {error}");
+                    };
+                    failures.pause(log).await;
                 }
             }
         }
@@ -122,4 +125,3 @@ pub enum RelayError {
 const RESPONSES: usize = 8;
 /// Envoy opens one stream, two during a hot restart; gRPC applications open one per process.
 const MAX_STREAMS: i64 = 100;
-const AFTER_FAILED_ACCEPT: Duration = Duration::from_secs(1);

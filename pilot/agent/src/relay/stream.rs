@@ -12,11 +12,12 @@ use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 
 use super::State;
+use super::answered::AnsweredStream;
 use super::metrics::Termination;
 use super::own_types::NameTable;
 use super::queue::{MAX_BYTES, QueueFull, QueuedRequests, Requests, queue};
 use super::subscription::{self, OwnType, Update};
-use crate::channel::ChannelError;
+use crate::channel::{ChannelError, Server};
 use crate::health::Part;
 
 /// Relays a stream until either end closes it. Envoy gets the reason.
@@ -27,14 +28,23 @@ pub(super) async fn relay(
     responses: mpsc::Sender<Result<Bytes, Status>>,
 ) {
     let _open = OpenStream::new(&state);
+    let server = state.control_plane.server();
     let (requests, queued) = queue(state.metrics.queued_requests.clone());
-    let stream = Stream { state: &state, variant, requests, responses: &responses };
+    let stream = Stream {
+        state: &state,
+        server: &server,
+        variant,
+        requests,
+        responses: &responses,
+        answered: state.answered.open(),
+    };
     let Err(end) = tokio::select! {
         end = stream.receive_requests(downstream) => end,
         end = stream.receive_responses(queued) => end,
         () = responses.closed() => Err(End::DownstreamClosed),
     };
-    state.record(&end);
+    drop(stream);
+    state.record(&server, &end);
     if let Some(status) = end.status() {
         // An error means that Envoy is gone.
         let _ = responses.send(Err(status)).await;
@@ -43,9 +53,11 @@ pub(super) async fn relay(
 
 struct Stream<'a> {
     state: &'a State,
+    server: &'a Server,
     variant: Variant,
     requests: Requests,
     responses: &'a mpsc::Sender<Result<Bytes, Status>>,
+    answered: AnsweredStream<'a>,
 }
 
 impl Stream<'_> {
@@ -102,10 +114,8 @@ impl Stream<'_> {
     /// Passes responses on to Envoy, except those of the agent's own types. Waits while Envoy does
     /// not read.
     async fn receive_responses(&self, queued: QueuedRequests) -> Result<Infallible, End> {
-        let control_plane = &self.state.control_plane;
-        let connected = control_plane.connect().await;
-        let channel = connected.map_err(End::Connect)?;
-        let requests = control_plane.request(queued).map_err(End::Connect)?;
+        let channel = self.server.connect().await.map_err(End::Connect)?;
+        let requests = self.server.request(queued).map_err(End::Connect)?;
         let service = DiscoveryService::Aggregated;
         // The connection closes with its last handle, so `channel` stays here.
         let opened = client::open(channel.clone(), service, self.variant, requests).await;
@@ -113,6 +123,7 @@ impl Stream<'_> {
         let (mut first, mut first_names) = (true, true);
         while let Some(frame) = upstream.message().await.map_err(End::UpstreamFailed)? {
             if std::mem::take(&mut first) {
+                self.answered.answered();
                 self.state.health.clear(Part::ControlPlane);
             }
             self.state.metrics.responses.inc();
@@ -140,7 +151,9 @@ impl Stream<'_> {
         match update {
             Ok(update) => {
                 *first_names &= !matches!(update, Update::Names(_));
-                self.state.publish(update);
+                if self.answered.is_newest(own_type) {
+                    self.state.publish(update);
+                }
             }
             Err(error) => {
                 self.state.metrics.rejected_responses.inc();
@@ -194,9 +207,10 @@ impl State {
         }
     }
 
-    /// Counts and logs the end of a stream, and sets the condition that it leaves.
-    fn record(&self, end: &End) {
-        let address = self.control_plane.address();
+    /// Counts and logs the end of a stream, and sets the condition that it leaves. There is none
+    /// while another stream is answered: a second Envoy's, or that of the one that keeps serving.
+    fn record(&self, server: &Server, end: &End) {
+        let address = server.address();
         let metrics = &self.metrics;
         let upstream = |kind| metrics.upstream_terminations.get_or_create(kind).inc();
         let downstream = |kind| metrics.downstream_terminations.get_or_create(kind).inc();
@@ -222,7 +236,9 @@ impl State {
                 upstream(&Termination::CANCEL);
                 let closed = format!("the control plane {address} closed the xDS stream");
                 tracing::info!("{closed}");
-                self.health.set(Part::ControlPlane, closed);
+                if !self.answered.any() {
+                    self.health.set(Part::ControlPlane, closed);
+                }
                 return;
             }
             End::UpstreamFailed(_) | End::InvalidResponse(_) => {
@@ -231,7 +247,7 @@ impl State {
             }
         };
         // Envoy tries again every few seconds.
-        if self.health.set(Part::ControlPlane, condition.as_str()) {
+        if self.answered.any() || self.health.set(Part::ControlPlane, condition.as_str()) {
             tracing::warn!("{condition}");
         } else {
             tracing::debug!("{condition}");

@@ -13,7 +13,7 @@ use prost::{DecodeError, Message};
 use super::own_types::{ApplicationHealth, NameInfo, NameTable, ProxyConfig};
 
 /// Type that the agent handles itself.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum OwnType {
     NameTable,
     ProxyConfig,

@@ -7,7 +7,7 @@ use tonic::client::Grpc;
 use tonic::{Code, Status};
 
 use super::messages::{CertificateRequest, CertificateResponse};
-use crate::channel::{ChannelError, ControlPlane};
+use crate::channel::{ChannelError, ControlPlane, Server};
 
 /// Client of `istio.v1.auth.IstioCertificateService`.
 #[derive(Clone, Debug)]
@@ -23,21 +23,31 @@ impl CertificateClient {
         Self { control_plane, timeout }
     }
 
+    /// Returns the connection to the service.
+    pub fn control_plane(&self) -> &ControlPlane {
+        &self.control_plane
+    }
+
     /// Sends a signing request. Returns PEM texts: the leaf, intermediates, and the roots last.
     pub async fn sign(&self, csr: String, lifetime: Duration) -> Result<Vec<String>, RequestError> {
-        let address = self.control_plane.address().to_owned();
+        let server = self.control_plane.server();
+        let address = server.address().to_owned();
         let validity_duration = i64::try_from(lifetime.as_secs()).unwrap_or(i64::MAX);
-        let call = self.call(CertificateRequest { csr, validity_duration });
+        let call = self.call(&server, CertificateRequest { csr, validity_duration });
         match tokio::time::timeout(self.timeout, call).await {
             Ok(answer) => answer,
             Err(_) => Err(RequestError::Timeout { address, timeout: self.timeout }),
         }
     }
 
-    async fn call(&self, message: CertificateRequest) -> Result<Vec<String>, RequestError> {
-        let request = self.control_plane.request(message)?;
-        let mut client = Grpc::new(self.control_plane.connect().await?);
-        let rejection = |status| self.rejection(status);
+    async fn call(
+        &self,
+        server: &Server,
+        message: CertificateRequest,
+    ) -> Result<Vec<String>, RequestError> {
+        let request = server.request(message)?;
+        let mut client = Grpc::new(server.connect().await?);
+        let rejection = |status| self.rejection(server, status);
         client.ready().await.map_err(|error| rejection(Status::from_error(error.into())))?;
         let codec = MessageCodec::<CertificateRequest, CertificateResponse>::default();
         let path = http::uri::PathAndQuery::from_static(METHOD);
@@ -45,8 +55,8 @@ impl CertificateClient {
         Ok(response.into_inner().cert_chain)
     }
 
-    fn rejection(&self, status: Status) -> RequestError {
-        let address = self.control_plane.address().to_owned();
+    fn rejection(&self, server: &Server, status: Status) -> RequestError {
+        let address = server.address().to_owned();
         match status.code() {
             Code::Unauthenticated => RequestError::Unauthenticated { address, status },
             Code::PermissionDenied => RequestError::PermissionDenied { address, status },

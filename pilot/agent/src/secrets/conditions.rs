@@ -15,6 +15,8 @@ pub(super) struct Conditions {
 /// Subject of a condition.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Subject {
+    /// The SDS socket.
+    Socket,
     /// The workload certificate.
     Workload,
     /// Mounted root certificates of the mesh.

@@ -18,8 +18,9 @@ use self::publisher::Publisher;
 use self::schedule::Backoff;
 use self::sds::SdsServer;
 use self::socket::{SocketError, Sockets};
+use self::source::{CHAIN, CertificateService, KEY, Provisioned, Source};
 use self::store::SecretStore;
-use self::worker::{Attempts, CHAIN, Change, KEY, Provisioned, Source, Worker};
+use self::worker::{Attempts, Change, Worker};
 use crate::channel::{ChannelOptions, ControlPlane, Identity};
 use crate::config::{CertificateOptions, Config, Paths, Pod};
 use crate::health::Health;
@@ -39,6 +40,7 @@ pub mod schedule;
 mod sds;
 pub mod session;
 pub mod socket;
+mod source;
 pub mod store;
 pub mod trust;
 mod worker;
@@ -50,6 +52,8 @@ pub struct Secrets {
     pub envoy_socket: PathBuf,
     /// The workload certificate, which authenticates to the control plane.
     pub identity: Identity,
+    /// The certificate service, whose address may change; `None` if no certificate is requested.
+    pub service: Option<ControlPlane>,
     _tasks: JoinSet<()>,
 }
 
@@ -107,7 +111,7 @@ impl Settings {
 
 /// Returns the SDS sockets of the pod. Connects to them, to tell a foreign one from the agent's.
 pub fn sockets(options: &CertificateOptions, paths: &Paths) -> Sockets {
-    Sockets::choose(&paths.workload_socket_folder, &options.socket_file, socket::is_served)
+    Sockets::choose(&paths.workload_socket_folder, &options.socket_file, socket::is_foreign)
 }
 
 /// Serves SDS, and requests the first certificate.
@@ -120,17 +124,17 @@ pub fn start(
     health: Arc<Health>,
     metrics: Metrics,
 ) -> Result<Secrets, SocketError> {
-    let Settings { options, pod, paths, timing } = settings;
+    let Settings { options, paths, timing, .. } = settings;
     let conditions = Arc::new(Conditions::new(health));
     let store = Arc::new(SecretStore::default());
     let source = choose_source(settings, sockets);
+    let service = match &source {
+        Ok(Source::Service(service)) => Some(service.client.control_plane().clone()),
+        _ => None,
+    };
     let (identity, identity_receiver) = watch::channel(None);
     let mut tasks = JoinSet::new();
 
-    if sockets.is_foreign() && !socket::is_served(&sockets.envoy) {
-        let path = sockets.envoy.display();
-        tracing::warn!("no program serves {path} yet (WORKLOAD_IDENTITY_SOCKET_FILE)");
-    }
     if let Some(own) = &sockets.own {
         let listener = socket::listen(own)?;
         let server = SdsServer {
@@ -143,6 +147,7 @@ pub fn start(
         };
         tasks.spawn(async move { match server.serve(listener).await {} });
     }
+    tasks.spawn(socket::monitor(sockets.clone(), Arc::clone(&conditions)));
     match source {
         Ok(source) => {
             let (copies, written) = watch::channel(None);
@@ -154,8 +159,6 @@ pub fn start(
             follow_files(options, paths, &source, &sender, &conditions, &metrics, &mut tasks);
             tasks.spawn(forward_roots(roots, sender));
             let worker = Worker {
-                options: options.clone(),
-                identity: SpiffeId::from_pod(pod),
                 source,
                 publisher: Publisher::new(store, identity, copies),
                 changes,
@@ -168,7 +171,8 @@ pub fn start(
         }
         Err(reason) => tracing::info!("the agent requests no workload certificate: {reason}"),
     }
-    Ok(Secrets { envoy_socket: sockets.envoy.clone(), identity: identity_receiver, _tasks: tasks })
+    let envoy_socket = sockets.envoy.clone();
+    Ok(Secrets { envoy_socket, identity: identity_receiver, service, _tasks: tasks })
 }
 
 /// Returns the source of the workload certificate, or the reason for which there is none.
@@ -190,18 +194,12 @@ fn choose_source(settings: &Settings, sockets: &Sockets) -> Result<Source, &'sta
         }
         None => (None, None),
     };
-    let channel = ChannelOptions {
-        address: options.ca_address.clone(),
-        server_name: options.server_name.clone(),
-        root: options.ca_root.clone(),
-        token: provisioned.is_none().then(|| paths.token.clone()),
-        cluster_id: pod.cluster_id.clone(),
-        headers: options.headers.clone(),
-        plaintext: false,
-    };
+    let channel = ChannelOptions::of_certificates(options, pod, paths);
     let control_plane = ControlPlane::new(channel, identity);
     let client = CertificateClient::new(control_plane, timing.request_timeout);
-    Ok(Source::Service { client, provisioned })
+    let (options, identity) = (options.clone(), SpiffeId::from_pod(pod));
+    let service = CertificateService { client, provisioned, options, identity };
+    Ok(Source::Service(Box::new(service)))
 }
 
 /// Starts tasks that follow the mounted files.

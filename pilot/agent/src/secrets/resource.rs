@@ -101,8 +101,8 @@ mod tests {
             names.iter().map(|name| SecretName::parse(name).unwrap_err().to_string()).collect()
         };
         insta::assert_snapshot!(reasons(&[
-            "", "Default", "kubernetes://shop/tls", "file-cert:", "file-cert:/cert", "file-cert:~/key",
-            "file-cert:/cert~", "file-cert:/a~/b~/c", "file-root:",
+            "", "Default", "kubernetes://shop/tls", "file-cert:", "file-cert:/cert",
+            "file-cert:~/key", "file-cert:/cert~", "file-cert:/a~/b~/c", "file-root:",
         ]).join("\n"), @r#"
         secret "" is not served: expected default, ROOTCA, file-cert:… or file-root:…
         secret "Default" is not served: expected default, ROOTCA, file-cert:… or file-root:…

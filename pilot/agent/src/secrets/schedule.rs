@@ -38,7 +38,8 @@ impl GraceRatio {
 pub struct Clocks {
     /// The wall clock, which may jump.
     pub now: SystemTime,
-    /// Monotonic time since the receipt of the certificate. It stops while the machine is suspended.
+    /// Monotonic time since the receipt of the certificate. It stops while the machine is
+    /// suspended.
     pub elapsed: Duration,
 }
 

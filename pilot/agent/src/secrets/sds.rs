@@ -31,6 +31,7 @@ use super::metrics::Metrics;
 use super::resource::SecretName;
 use super::session::{Received, Session};
 use super::store::{SecretStore, Subscription};
+use crate::log_limit::LogLimit;
 
 /// SDS server.
 #[derive(Clone, Debug)]
@@ -49,6 +50,7 @@ pub(super) struct SdsServer {
 impl SdsServer {
     /// Serves connections for as long as it is polled.
     pub(super) async fn serve(self, listener: UnixListener) -> Infallible {
+        let mut failures = LogLimit::default();
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => {
@@ -63,8 +65,10 @@ impl SdsServer {
                     });
                 }
                 Err(error) => {
-                    tracing::warn!("cannot accept an SDS connection: {error}");
-                    tokio::time::sleep(ACCEPT_DELAY).await;
+                    let log = |count| {
+                        tracing::warn!("accepting an SDS connection failed {count} times: {error}");
+                    };
+                    failures.pause(log).await;
                 }
             }
         }
@@ -334,5 +338,3 @@ const FETCH: &str = "/envoy.service.secret.v3.SecretDiscoveryService/FetchSecret
 const PENDING_RESPONSES: usize = 4;
 /// Envoy's node may take some hundred kilobytes.
 const LARGEST_REQUEST: usize = 4 << 20;
-/// Delay after a failed accept, such as for want of file descriptors.
-const ACCEPT_DELAY: Duration = Duration::from_millis(100);

@@ -2,11 +2,17 @@
 
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
+use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::net::UnixListener;
+
+use super::conditions::{Conditions, Subject};
 
 /// SDS sockets of the pod.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -20,13 +26,13 @@ pub struct Sockets {
 impl Sockets {
     /// Chooses the sockets in a folder.
     ///
-    /// Another program, such as SPIRE's agent, provides the workload certificate if it serves the
-    /// default socket already, or if `file` names another one.
-    pub fn choose(folder: &Path, file: &str, is_served: impl Fn(&Path) -> bool) -> Self {
+    /// Another program, such as SPIRE's agent, provides the workload certificate if `is_foreign`
+    /// says so of the default socket, or if `file` names another one.
+    pub fn choose(folder: &Path, file: &str, is_foreign: impl Fn(&Path) -> bool) -> Self {
         let default = folder.join(DEFAULT);
         // A bare file name: a path would lead out of the folder.
         let named = Path::new(file).file_name().map(|name| folder.join(name));
-        let own = (!is_served(&default)).then(|| default.clone());
+        let own = (!is_foreign(&default)).then(|| default.clone());
         Self { envoy: named.unwrap_or(default), own }
     }
 
@@ -36,13 +42,53 @@ impl Sockets {
     }
 }
 
+/// True if another program serves the socket, or will: the agent cannot in a read-only folder, as
+/// SPIRE's CSI driver mounts it.
+pub(super) fn is_foreign(path: &Path) -> bool {
+    let folder = path.parent().unwrap_or(path);
+    is_served(path) || access(folder, Access::WRITE_OK) == Err(Errno::ROFS)
+}
+
 /// True if a program listens on the socket. The socket of an ended program does not count.
 pub fn is_served(path: &Path) -> bool {
-    match UnixStream::connect(path) {
-        Ok(_) => true,
+    let connect = || {
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+        // A hanging program with a full backlog must not block the agent.
+        socket.set_nonblocking(true)?;
+        socket.connect(&SockAddr::unix(path)?)
+    };
+    match connect() {
+        Ok(()) => true,
         Err(error) => {
             !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
         }
+    }
+}
+
+/// Reports it when the socket for Envoy is not served by the program that was chosen.
+pub(super) async fn monitor(sockets: Sockets, conditions: Arc<Conditions>) {
+    let path = sockets.envoy.display();
+    let file = || fs::metadata(&sockets.envoy).map(|found| (found.dev(), found.ino())).ok();
+    let own = file();
+    loop {
+        let message = if sockets.is_foreign() {
+            (!is_served(&sockets.envoy)).then(|| {
+                format!("no program serves {path}, where Envoy gets the workload certificate")
+            })
+        } else {
+            (file() != own).then(|| {
+                format!(
+                    "another program has removed or replaced the agent's SDS socket {path}: \
+                     create a new pod while that program runs"
+                )
+            })
+        };
+        let wait = if message.is_some() { UNTIL_SERVED } else { WHILE_SERVED };
+        match message {
+            Some(message) => _ = conditions.set(Subject::Socket, message),
+            None => conditions.clear(&Subject::Socket),
+        }
+        tokio::time::sleep(wait).await;
     }
 }
 
@@ -71,6 +117,10 @@ pub struct SocketError {
 
 /// Name of the agent's own socket.
 const DEFAULT: &str = "socket";
+/// Time between two looks at a socket that is not served.
+const UNTIL_SERVED: Duration = Duration::from_secs(1);
+/// Time between two looks at a served socket: each is a connection to the other program.
+const WHILE_SERVED: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
@@ -106,5 +156,18 @@ mod tests {
         assert!(!is_served(&path));
         let _listener = listen(&path).unwrap();
         assert!(is_served(&path));
+    }
+
+    #[test]
+    fn hanging_program_with_a_full_backlog_blocks_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        socket.bind(&SockAddr::unix(&path).unwrap()).unwrap();
+        socket.listen(0).unwrap();
+        // Connections of before fill the backlog.
+        for _ in 0..4 {
+            assert!(is_served(&path));
+        }
     }
 }

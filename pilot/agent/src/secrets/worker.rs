@@ -1,25 +1,22 @@
 //! Requests, renewals and replacements of the workload certificate.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use rustix::rand::{GetRandomFlags, getrandom};
-use rustls::sign::CertifiedKey;
-use tokio::sync::{mpsc, watch};
+use rustls_pki_types::CertificateDer;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
-use zeroize::Zeroizing;
 
 use super::Timing;
-use super::certificate::{CertificateError, WorkloadCertificate, utc};
-use super::client::{CertificateClient, RequestError};
+use super::certificate::{WorkloadCertificate, utc};
 use super::conditions::{Conditions, Subject};
-use super::csr::{SigningRequest, SigningRequestError, SpiffeId};
-use super::files::{FileError, KeyPairFiles};
+use super::files::KeyPairFiles;
 use super::metrics::Metrics;
 use super::publisher::Publisher;
 use super::schedule::{self, Clocks, GraceRatio, Renewal};
-use super::trust::{RootError, parse_roots};
+use super::source::Source;
+use super::trust::parse_roots;
 use crate::config::CertificateOptions;
 
 /// Change of a file or setting.
@@ -34,28 +31,8 @@ pub(super) enum Change {
     Mounted(KeyPairFiles, String),
 }
 
-/// Source of the workload certificate.
-pub(super) enum Source {
-    /// The certificate service.
-    Service {
-        client: CertificateClient,
-        /// Certificate in `PROV_CERT`, which authenticates to the service.
-        provisioned: Option<Provisioned>,
-    },
-    /// Mounted files, which arrive as [`Change::Mounted`].
-    Files,
-}
-
-/// Certificate that authenticates to the certificate service.
-pub(super) struct Provisioned {
-    pub(super) folder: PathBuf,
-    pub(super) identity: watch::Sender<Option<Arc<CertifiedKey>>>,
-}
-
 /// Task that keeps the workload certificate current.
 pub(super) struct Worker {
-    pub(super) options: CertificateOptions,
-    pub(super) identity: SpiffeId,
     pub(super) source: Source,
     pub(super) publisher: Publisher,
     pub(super) changes: mpsc::UnboundedReceiver<Change>,
@@ -100,7 +77,7 @@ impl Worker {
     pub(super) async fn run(mut self) {
         loop {
             let wait = match self.source {
-                Source::Service { .. } => self.wait(),
+                Source::Service(_) => self.wait(),
                 Source::Files => schedule::CHECK_INTERVAL,
             };
             self.report();
@@ -141,12 +118,14 @@ impl Worker {
     }
 
     async fn renew(&mut self) {
+        let Source::Service(service) = &self.source else { return };
         self.metrics.requested();
-        match self.request().await {
+        let (current, trust) = (self.publisher.certificate(), self.publisher.trust());
+        match service.request(current, &trust.mounted).await {
             Ok((certificate, roots)) => {
                 let until = utc(certificate.lifetime().not_after);
-                tracing::info!("workload certificate for {} until {until}", self.identity);
-                let CertificateOptions { grace_ratio, grace_jitter, .. } = self.options;
+                tracing::info!("workload certificate for {} until {until}", service.identity);
+                let CertificateOptions { grace_ratio, grace_jitter, .. } = service.options;
                 self.attempts.ratio = GraceRatio::draw(grace_ratio, grace_jitter, random());
                 self.attempts.received = Instant::now();
                 (self.attempts.failures, self.attempts.next) = (0, None);
@@ -160,57 +139,6 @@ impl Worker {
                 self.attempts.next = Some(Instant::now() + delay);
                 self.attempts.reason = Some(error.to_string());
             }
-        }
-    }
-
-    async fn request(&mut self) -> Result<(WorkloadCertificate, Vec<Root>), RenewalError> {
-        let Source::Service { client, provisioned } = &self.source else {
-            return Err(RenewalError::Answer { reason: "no certificate service".to_owned() });
-        };
-        if let Some(Provisioned { folder, identity }) = provisioned {
-            identity.send_replace(Some(Arc::new(self.provisioned(folder)?)));
-        }
-        let CertificateOptions { key, pkcs8, lifetime, .. } = self.options;
-        let request = SigningRequest::new(&self.identity, key, pkcs8)?;
-        let texts = client.sign(request.pem, lifetime).await?;
-        let now = SystemTime::now();
-        self.accept(&texts, request.key, now)
-    }
-
-    /// Verifies the answer of the certificate service.
-    fn accept(
-        &self,
-        texts: &[String],
-        key: Zeroizing<String>,
-        now: SystemTime,
-    ) -> Result<(WorkloadCertificate, Vec<Root>), RenewalError> {
-        let [chain @ .., roots] = texts else {
-            return Err(RenewalError::Answer { reason: "it is empty".to_owned() });
-        };
-        let roots = parse_roots(roots.as_bytes()).map_err(|cause| RenewalError::Roots { cause })?;
-        // Entries may lack their line end.
-        let certificate = WorkloadCertificate::from_pem(chain.join("\n").as_bytes(), key, now)
-            .map_err(RenewalError::Certificate)?;
-        let trusted: Vec<_> =
-            roots.iter().chain(&self.publisher.trust().mounted).cloned().collect();
-        certificate.verify(&self.identity, &trusted, now).map_err(RenewalError::Certificate)?;
-        Ok((certificate, roots))
-    }
-
-    /// Reads the certificate in `PROV_CERT`; without it, the current certificate serves.
-    fn provisioned(&self, folder: &std::path::Path) -> Result<CertifiedKey, RenewalError> {
-        let read = KeyPairFiles::read(&folder.join(CHAIN), &folder.join(KEY));
-        let current = self.publisher.certificate();
-        match (read, current.and_then(WorkloadCertificate::certified_key)) {
-            (Ok(pair), _) => {
-                let now = SystemTime::now();
-                WorkloadCertificate::from_pem(pair.chain.as_bytes(), pair.key, now)
-                    .map_err(RenewalError::Certificate)?
-                    .certified_key()
-                    .ok_or(RenewalError::ProvisionedKey { folder: folder.to_owned() })
-            }
-            (Err(_), Some(current)) => Ok(current),
-            (Err(cause), None) => Err(RenewalError::Provisioned { cause }),
         }
     }
 
@@ -237,7 +165,7 @@ impl Worker {
     }
 
     /// Returns the usable roots: Envoy rejects all roots if one is invalid.
-    fn configured(&self, texts: &[String]) -> Vec<Root> {
+    fn configured(&self, texts: &[String]) -> Vec<CertificateDer<'static>> {
         let mut roots = Vec::new();
         let mut invalid = None;
         for text in texts {
@@ -308,7 +236,7 @@ impl Worker {
 
 /// Root certificates that the mesh announces.
 struct Announced {
-    roots: Vec<Root>,
+    roots: Vec<CertificateDer<'static>>,
     /// True if the own certificate verifies under them.
     is_own: bool,
 }
@@ -331,49 +259,6 @@ fn condition(until: Option<SystemTime>, now: SystemTime, failure: Option<&str>) 
     }
 }
 
-/// Error of a renewal.
-#[derive(Debug, thiserror::Error)]
-enum RenewalError {
-    /// The signing request could not be made.
-    #[error(transparent)]
-    SigningRequest(#[from] SigningRequestError),
-    /// The certificate service.
-    #[error(transparent)]
-    Request(#[from] RequestError),
-    /// The answer has no usable certificate.
-    #[error("the answer of the certificate service cannot be used: {reason}")]
-    Answer { reason: String },
-    /// The certificate in the answer cannot be used.
-    #[error("the certificate in the answer of the certificate service cannot be used: {0}")]
-    Certificate(CertificateError),
-    /// The roots in the answer cannot be used.
-    #[error("the roots in the answer of the certificate service cannot be used: {cause}")]
-    Roots { cause: RootError },
-    /// The certificate for the service cannot be read.
-    #[error("no certificate for the certificate service (PROV_CERT): {cause}")]
-    Provisioned { cause: FileError },
-    /// The key for the service has an unknown algorithm.
-    #[error("the key in {} (PROV_CERT) is neither RSA nor ECDSA", folder.display())]
-    ProvisionedKey { folder: PathBuf },
-}
-
-impl RenewalError {
-    /// Word for the metric of failures.
-    fn word(&self) -> &'static str {
-        match self {
-            Self::SigningRequest(_) => "signing_request",
-            Self::Request(error) => error.word(),
-            Self::Certificate(
-                CertificateError::NotYetValid { .. } | CertificateError::Expired { .. },
-            ) => "clock",
-            Self::Answer { .. } | Self::Certificate(_) | Self::Roots { .. } => "answer",
-            Self::Provisioned { .. } | Self::ProvisionedKey { .. } => "provisioned",
-        }
-    }
-}
-
-type Root = rustls_pki_types::CertificateDer<'static>;
-
 /// Returns a random number in 0 to 1. Without randomness, spread is lost and nothing else.
 fn random() -> f64 {
     let mut bytes = [0; 4];
@@ -384,11 +269,6 @@ fn random() -> f64 {
 fn seconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
 }
-
-/// File of the chain in a folder of certificates.
-pub(super) const CHAIN: &str = "cert-chain.pem";
-/// File of the private key.
-pub(super) const KEY: &str = "key.pem";
 
 #[cfg(test)]
 mod tests {

@@ -25,8 +25,9 @@ pub enum MetricsFormat {
     OpenMetrics,
 }
 
-/// Scanner of one part. It passes whole lines on, so that a part that breaks off leaves a valid page.
-/// A line above [`LINE_LIMIT`] is dropped: its start must not be sent before its end is known.
+/// Scanner of one part. It passes whole lines on, so that a part that breaks off leaves a valid
+/// page. A line above [`LINE_LIMIT`] is dropped: its start must not be sent before its end is
+/// known.
 #[derive(Debug)]
 pub struct PartScanner {
     source: MergeSource,
@@ -182,7 +183,8 @@ mod tests {
 
     #[test]
     fn istio_metrics_of_envoy_are_renamed() {
-        let part = "# HELP envoy_istio_requests_total x\n# TYPE envoy_istio_requests_total counter\n\
+        let part = "# HELP envoy_istio_requests_total x\n\
+            # TYPE envoy_istio_requests_total counter\n\
             envoy_istio_requests_total{a=\"envoy_istio_b\"} 1\nenvoy_istiod 2\n\
             envoy_cluster_x{name=\"envoy_istio_\"} 3\n";
         let expected = "# HELP istio_requests_total x\n# TYPE istio_requests_total counter\n\

@@ -6,7 +6,10 @@ use crate::admin::Stats;
 use crate::health::Part;
 
 /// Regular expression of the statistics that [`Readiness::assess`] reads.
-pub const STATS_FILTER: &str = r"^(cluster_manager\.cds|listener_manager\.lds)\.update_(success|rejected)$|^server\.state$|^listener_manager\.workers_started$";
+pub const STATS_FILTER: &str = concat!(
+    r"^(cluster_manager\.cds|listener_manager\.lds)\.update_(success|rejected)$",
+    r"|^server\.state$|^listener_manager\.workers_started$"
+);
 
 /// Conditions that have been met by the serving Envoy, and stay met while it serves.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

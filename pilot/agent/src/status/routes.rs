@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use hyper::Method;
 
-use crate::app::is_passthrough;
+use crate::passthrough::is_passthrough;
 
 /// Handler of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -79,7 +79,8 @@ pub(super) fn route(
     if restricted && !is_own_loopback(peer) { Err(Rejection::Remote) } else { Ok(route) }
 }
 
-/// True for a client in this pod. A connection that the proxy passes on comes from 127.0.0.6 or `::6`.
+/// True for a client in this pod. A connection that the proxy passes on comes from 127.0.0.6 or
+/// `::6`.
 pub(super) fn is_own_loopback(peer: IpAddr) -> bool {
     let peer = peer.to_canonical();
     peer.is_loopback() && !is_passthrough(peer)

@@ -1,7 +1,7 @@
 //! Merged metrics: the agent's own, Envoy's and the application's, streamed in this order.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::{join, join_all};
@@ -29,7 +29,7 @@ use crate::http::{FullBody, send};
 pub struct Scraper {
     admin: Option<Admin>,
     dialer: Dialer,
-    targets: Vec<ScrapeTarget>,
+    targets: Mutex<Arc<[ScrapeTarget]>>,
     registry: Arc<Registry>,
     metrics: Metrics,
     running: Arc<Connections>,
@@ -52,11 +52,21 @@ impl Scraper {
         targets: Vec<ScrapeTarget>,
     ) -> Self {
         let running = Connections::new(SCRAPE_LIMITS);
+        let targets = Mutex::new(targets.into());
         Self { admin, dialer, targets, registry, metrics, running }
     }
 
-    /// Opens all sources and starts the page. Returns `None` if too many scrapes of the client, or of
-    /// all, are running.
+    /// Sets the application's targets of later scrapes.
+    pub fn set_targets(&self, targets: Vec<ScrapeTarget>) {
+        *self.targets.lock().unwrap_or_else(PoisonError::into_inner) = targets.into();
+    }
+
+    fn targets(&self) -> Arc<[ScrapeTarget]> {
+        Arc::clone(&self.targets.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Opens all sources and starts the page. Returns `None` if too many scrapes of the client, or
+    /// of all, are running.
     pub(super) async fn scrape(
         self: Arc<Self>,
         client: IpAddr,
@@ -98,20 +108,21 @@ impl Scraper {
         self.count_failure(MergeSource::Envoy, "Envoy", opened)
     }
 
-    /// Opens all targets, in their order. If their formats differ, those in `OpenMetrics` are asked for
-    /// text: a page has one format.
+    /// Opens all targets, in their order. If their formats differ, those in `OpenMetrics` are asked
+    /// for text: a page has one format.
     async fn open_targets(&self, request: &ScrapeRequest) -> Vec<TargetAnswer> {
         let deadline = Instant::now() + request.header_timeout();
         let open = async |target: &ScrapeTarget, request: &ScrapeRequest| {
             let opened = tokio::time::timeout_at(deadline, self.open(target, request)).await;
             opened.unwrap_or(Err(ScrapeError::Timeout))
         };
-        let opened = join_all(self.targets.iter().map(|target| open(target, request))).await;
+        let targets = self.targets();
+        let opened = join_all(targets.iter().map(|target| open(target, request))).await;
         let has = |format| opened.iter().flatten().any(|answer| answer.format == format);
         let mixed = has(MetricsFormat::Text) && has(MetricsFormat::OpenMetrics);
         let text = request.in_text();
         let opened =
-            join_all(self.targets.iter().zip(opened).map(async |(target, opened)| match opened {
+            join_all(targets.iter().zip(opened).map(async |(target, opened)| match opened {
                 Ok(answer) if mixed && answer.format == MetricsFormat::OpenMetrics => {
                     drop(answer);
                     let answer = open(target, &text).await?;
@@ -120,7 +131,7 @@ impl Scraper {
                 }
                 opened => opened,
             }));
-        let opened = opened.await.into_iter().zip(&self.targets);
+        let opened = opened.await.into_iter().zip(&*targets);
         opened
             .filter_map(|(answer, target)| {
                 let name = format!("the application's {}{}", target.port, target.path);
@@ -259,8 +270,8 @@ struct Limits {
 }
 
 impl Limits {
-    /// Returns the limits of the first of these sources that are left, so that a slow one leaves time
-    /// for the others.
+    /// Returns the limits of the first of these sources that are left, so that a slow one leaves
+    /// time for the others.
     fn new(page_until: Instant, wait: Duration, sources_left: u32) -> Self {
         let now = Instant::now();
         let share = page_until.saturating_duration_since(now) / sources_left.max(1);

@@ -66,8 +66,8 @@ impl ScrapeRequest {
     }
 }
 
-/// Returns the text formats among the accepted ones. Pages in protobuf, which Prometheus prefers for
-/// native histograms, cannot be merged.
+/// Returns the text formats among the accepted ones. Pages in protobuf, which Prometheus prefers
+/// for native histograms, cannot be merged.
 fn text_formats(headers: &HeaderMap) -> HeaderValue {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let ranges = accepted.flat_map(|value| value.split(',')).map(str::trim);

@@ -17,7 +17,6 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{Domain, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, watch};
-use tokio::time::Instant;
 
 use super::page::PageBody;
 use super::readiness::{EnvoyObservation, Observation, Readiness, STATS_FILTER, Verdict};
@@ -108,25 +107,25 @@ pub async fn serve(listener: TcpListener, status: Status) {
             Ok((stream, peer)) => {
                 let client = peer.ip().to_canonical();
                 let connections = if is_own_loopback(client) { &local } else { &remote };
-                let Some((slot, evicted)) = connections.open(client) else {
-                    tracing::debug!("status port: too many requests are in progress for {peer}");
+                let Some((slot, evicted)) = connections.open_or_preempt(client) else {
+                    tracing::debug!("status port: too many requests of {peer} are in progress");
                     continue;
                 };
                 let server = Arc::clone(&server);
                 tokio::spawn(async move {
                     tokio::select! {
                         () = server.serve_connection(stream, peer, &slot) => {}
-                        _ = evicted => tracing::debug!("status port: closed the idle {peer}"),
+                        _ = evicted => tracing::debug!("status port: {peer} made room for another"),
                     }
                 });
             }
             Err(error) => {
-                if let Some(count) = failures.count(Instant::now()) {
+                let log = |count| {
                     tracing::warn!(
                         "status port: accepting a connection failed {count} times: {error}"
                     );
-                }
-                tokio::time::sleep(ACCEPT_RETRY).await;
+                };
+                failures.pause(log).await;
             }
         }
     }
@@ -222,7 +221,8 @@ impl Server {
         let client = peer.to_canonical();
         let scrape = ScrapeRequest::parse(request.uri().query(), request.headers());
         let Some(page) = Arc::clone(&self.status.scraper).scrape(client, scrape).await else {
-            let message = "too many scrapes are running, of all clients or of this one; their readers may be slow\n";
+            let message = "too many scrapes are running, of all clients or of this one; their \
+                           readers may be slow\n";
             return text(StatusCode::SERVICE_UNAVAILABLE, message);
         };
         let mut response = Response::new(page.body);
@@ -300,7 +300,6 @@ fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<PageBody> {
 }
 
 const BACKLOG: i32 = 128;
-const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 /// Also the longest idle time between two requests.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -2,6 +2,7 @@
 //! `prometheus.istio.io/scrape-targets`.
 
 use hyper::http::uri::PathAndQuery;
+use mesh::proxy_ports;
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -17,8 +18,8 @@ pub struct ScrapeTarget {
 }
 
 impl ScrapeTarget {
-    /// Returns the pages to scrape: the targets of the variable, else those of the annotation, else
-    /// port and path of the variable.
+    /// Returns the pages to scrape: the targets of the annotation, which may change, else those of the
+    /// variable, which the injector wrote, else its port and path.
     pub fn parse_all(options: &StatusOptions) -> Result<Vec<Self>, TargetError> {
         let raw = match &options.prometheus_annotations {
             Some(text) => serde_json::from_str(text).map_err(TargetError::Json)?,
@@ -32,10 +33,6 @@ impl ScrapeTarget {
             Self::parse(port.trim(), path.trim(), options.port)
                 .map_err(|problem| TargetError::Target { source_name: source, problem })
         };
-        if !raw.targets.is_empty() {
-            let targets = raw.targets.iter();
-            return targets.map(|target| parse(TARGETS, &target.port, &target.path)).collect();
-        }
         if let Some(targets) = options.scrape_targets.as_deref().filter(|text| !is_blank(text)) {
             let targets = targets.split(',').map(str::trim).filter(|target| !target.is_empty());
             return targets
@@ -44,6 +41,10 @@ impl ScrapeTarget {
                     parse(TARGETS, port, path)
                 })
                 .collect();
+        }
+        if !raw.targets.is_empty() {
+            let targets = raw.targets.iter();
+            return targets.map(|target| parse(TARGETS, &target.port, &target.path)).collect();
         }
         if options.prometheus_annotations.is_none() {
             return Ok(Vec::new());
@@ -55,8 +56,7 @@ impl ScrapeTarget {
     fn parse(port: &str, path: &str, status_port: u16) -> Result<Self, TargetProblem> {
         let number = port.parse::<u16>().ok().filter(|number| *number > 0);
         let number = number.ok_or_else(|| TargetProblem::Port(port.to_owned()))?;
-        let reserved = RESERVED.iter().find(|(reserved, _)| *reserved == number);
-        let owner = reserved.map(|(_, owner)| *owner);
+        let owner = proxy_ports::owner(number);
         if let Some(owner) = owner.or((number == status_port).then_some(STATUS_PORT)) {
             return Err(TargetProblem::Reserved { port: number, owner });
         }
@@ -137,17 +137,6 @@ const PORT: &str = "prometheus.io/port";
 const STATUS_PORT: &str = "the agent's status port";
 const DEFAULT_PORT: &str = "80";
 const DEFAULT_PATH: &str = "/metrics";
-const RESERVED: [(u16, &str); 9] = [
-    (15000, "Envoy's administration"),
-    (15001, "outbound capture"),
-    (15004, "debugging of the control plane"),
-    (15006, "inbound capture"),
-    (15008, "HBONE"),
-    (15020, "merged metrics"),
-    (15021, "health checks"),
-    (15053, "DNS capture"),
-    (15090, "Envoy's own metrics"),
-];
 
 #[cfg(test)]
 mod tests {
@@ -176,7 +165,8 @@ mod tests {
             (Some(r#"{"scrape":"true","path":"/m?x=y","port":"8080"}"#), None, &["8080/m?x=y"]),
             (Some(r#"{"scrape":"true","path":"m","port":""}"#), Some(" "), &["80/m"]),
             (Some(r#"{"scrape":"false","port":"8080"}"#), Some("81"), &[]),
-            (Some(targets), Some("90:/b"), &["81/a", "82/metrics"]),
+            (Some(targets), None, &["81/a", "82/metrics"]),
+            (Some(targets), Some("90:/b"), &["90/b"]),
             (Some(r#"{"port":"8080"}"#), Some("90:/b, 91 : b,"), &["90/b", "91/b"]),
             (None, Some("90"), &["90/metrics"]),
         ] {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// Stream whose writes fail when none makes progress for some time. TCP keeps a connection with a full
-/// window as long as the client acknowledges probes.
+/// Stream whose writes fail when none makes progress for some time. TCP keeps a connection with a
+/// full window as long as the client acknowledges probes.
 #[derive(Debug)]
 pub(super) struct WriteTimeout<S> {
     stream: S,

@@ -16,6 +16,10 @@ impl Memory {
     /// Returns the memory of this process's cgroup, or `None` if it cannot be read.
     pub(super) fn read() -> Option<Self> {
         let (folder, version) = Version::find(Path::new(ROOT))?;
+        Self::read_in(&folder, version)
+    }
+
+    fn read_in(folder: &Path, version: Version) -> Option<Self> {
         let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
         let used: u64 = read(version.used())?.trim().parse().ok()?;
         let inactive = read("memory.stat")
@@ -36,6 +40,10 @@ impl Memory {
 /// Returns the number of processes that the kernel killed for lack of memory.
 pub(super) fn out_of_memory_kills() -> Option<u64> {
     let (folder, version) = Version::find(Path::new(ROOT))?;
+    kills_in(&folder, version)
+}
+
+fn kills_in(folder: &Path, version: Version) -> Option<u64> {
     let events = fs::read_to_string(folder.join(version.events())).ok()?;
     value_of(&events, "oom_kill")
 }
@@ -137,6 +145,34 @@ mod tests {
             "/sys/fs/cgroup",
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn version_2_has_its_own_files_and_formats() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write("memory.current", "5000\n");
+        write("memory.max", "max\n");
+        write("memory.stat", "anon 3000\ninactive_anon 7\nactive_file 900\ninactive_file 1000\n");
+        write("memory.events", "low 0\nhigh 0\nmax 9\noom 4\noom_kill 3\noom_group_kill 1\n");
+        let read = || Memory::read_in(folder.path(), Version::Two);
+        assert_eq!(read(), Some(Memory { used: 4000, limit: None }));
+        assert_eq!(kills_in(folder.path(), Version::Two), Some(3));
+        write("memory.max", "268435456\n");
+        assert_eq!(read(), Some(Memory { used: 4000, limit: Some(256 << 20) }));
+        assert_eq!(Memory::read_in(folder.path(), Version::One), None);
+    }
+
+    #[test]
+    fn version_1_has_a_number_for_no_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write("memory.usage_in_bytes", "5000\n");
+        write("memory.limit_in_bytes", "9223372036854771712\n");
+        let read = || Memory::read_in(folder.path(), Version::One);
+        assert_eq!(read(), Some(Memory { used: 5000, limit: None }));
+        write("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
+        assert_eq!(kills_in(folder.path(), Version::One), Some(2));
     }
 
     #[test]

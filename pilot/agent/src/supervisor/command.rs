@@ -23,7 +23,7 @@ pub(super) fn arguments(
     if hot_restart {
         add("--base-id", envoy.base_id.to_string());
         add("--restart-epoch", epoch.to_string());
-        add("--parent-shutdown-time-s", envoy.parent_shutdown_time.as_secs().to_string());
+        add("--parent-shutdown-time-s", desired.parent_shutdown_time.as_secs().to_string());
         // Counters of the parent would make the child appear configured.
         arguments.push("--skip-hot-restart-parent-stats".into());
     } else {
@@ -39,6 +39,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::config::DrainOptions;
 
     fn line(hot_restart: bool, override_text: Option<&str>) -> String {
         let envoy = EnvoyOptions {
@@ -61,6 +62,12 @@ mod tests {
             arguments: vec!["--concurrency".to_owned(), "2".to_owned()],
             override_text: override_text.map(str::to_owned),
             certificates: Vec::new(),
+            parent_shutdown_time: Duration::from_secs(50),
+            drain: DrainOptions {
+                duration: Duration::ZERO,
+                minimum: Duration::ZERO,
+                exit_on_zero_connections: false,
+            },
         };
         let path = Path::new("etc/envoy-rev3.json");
         let words = arguments(&envoy, &desired, path, hot_restart, 3);

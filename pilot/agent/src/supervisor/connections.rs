@@ -1,14 +1,25 @@
 //! Number of active connections in Envoy's statistics.
 
+use std::time::Duration;
+
 use super::machine::Connections;
+use crate::admin::Admin;
 use crate::config::EnvoyOptions;
 
-/// Path of the admin interface with the statistics.
-pub(super) const PATH: &str = "/stats?usedonly&filter=downstream_cx_active$";
+/// Asks Envoy for its active connections.
+pub(super) async fn count(admin: Admin, envoy: &EnvoyOptions) -> Connections {
+    match admin.with_timeout(TIMEOUT).get(PATH).await {
+        Ok(stats) => active_connections(&stats, envoy),
+        Err(error) => {
+            tracing::warn!("counting connections: {error}");
+            Connections::Failed
+        }
+    }
+}
 
 /// Counts active connections, except those of Envoy's own listeners. Without any listener's line,
 /// the statistics of the bootstrap omit the number.
-pub(super) fn active_connections(stats: &str, envoy: &EnvoyOptions) -> Connections {
+fn active_connections(stats: &str, envoy: &EnvoyOptions) -> Connections {
     let own = [
         "listener.admin.".to_owned(),
         format!("_{}.", envoy.readiness_port),
@@ -26,10 +37,13 @@ pub(super) fn active_connections(stats: &str, envoy: &EnvoyOptions) -> Connectio
     sum.map_or(Connections::Unknown, Connections::Active)
 }
 
+/// Path of the admin interface with the statistics.
+const PATH: &str = "/stats?usedonly&filter=downstream_cx_active$";
+/// Envoy may be busy, and the drain has a deadline.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn count(stats: &str) -> Connections {

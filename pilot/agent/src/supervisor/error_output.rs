@@ -1,4 +1,5 @@
-//! Standard error of an Envoy that starts: passed on to the container's log, with its last error kept.
+//! Standard error of an Envoy that starts: passed on to the container's log, with its last error
+//! kept.
 
 use std::io::Write;
 
@@ -56,7 +57,8 @@ mod tests {
         let output = "[2026-11-23][1][critical][main] [a.cc:2] error initializing: no such field\n\
                       [2026-11-23][1][info][main] [a.cc:1] exiting\n\n";
         assert_eq!(reason(output.as_bytes()).unwrap(), "error initializing: no such field");
-        let output = "2026-11-23T08:00:00Z\tcritical\tenvoy main a.cc:2\tno [such] field\tthread=7\n\
+        let output = "2026-11-23T08:00:00Z\tcritical\tenvoy main a.cc:2\tno [such] field\t\
+                      thread=7\n\
                       2026-11-23T08:00:00Z\tinfo\tenvoy main a.cc:3\texiting\tthread=7\n";
         assert_eq!(reason(output.as_bytes()).unwrap(), "no [such] field");
         let output = format!("{output}cannot bind '127.0.0.1:15000': Address already in use\n");

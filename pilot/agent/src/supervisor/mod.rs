@@ -16,7 +16,11 @@ mod options;
 mod parent_socket;
 mod preconditions;
 mod process;
+mod revisions;
+mod running_envoy;
 mod shared_memory;
+mod timers;
+mod validation;
 
 use std::io;
 use std::sync::Arc;
@@ -25,11 +29,12 @@ use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
-use executor::{Executor, Message};
-use machine::Event;
+use executor::Executor;
 pub use machine::Exit;
+use machine::{Event, Revision};
 pub use metrics::Metrics;
 pub use options::{Desired, Options};
+use running_envoy::Ended;
 
 use crate::health::Health;
 
@@ -40,6 +45,17 @@ pub struct Supervisor {
     health: Arc<Health>,
     metrics: Metrics,
     serving: watch::Sender<Option<u32>>,
+}
+
+/// Message of a task.
+#[derive(Debug)]
+enum Message {
+    /// An event of the machine.
+    Event(Event),
+    /// The control plane is reachable, which a bootstrap needs.
+    Reachable(Revision),
+    /// The process of an epoch has ended.
+    Ended(Ended),
 }
 
 /// Request of the status port.
@@ -86,9 +102,10 @@ impl Supervisor {
         let mut interrupt = handle(SignalKind::interrupt(), "SIGINT")?;
         let mut child = handle(SignalKind::child(), "SIGCHLD")?;
         let (sender, mut messages) = mpsc::unbounded_channel();
-        let mut executor =
-            Executor::new(self.options, self.health, self.metrics, self.serving, sender);
-        executor.desire(&desired.borrow_and_update());
+        let first = Arc::clone(&desired.borrow_and_update());
+        let Self { options, health, metrics, serving } = self;
+        let mut executor = Executor::new(options, &first, health, metrics, serving, sender);
+        executor.desire(&first);
         loop {
             if let Some(exit) = executor.take_exit() {
                 return Ok(exit);

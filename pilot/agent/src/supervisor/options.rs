@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::machine::{Settings, drain};
+use crate::channel::ControlPlane;
 use crate::config::{Config, DrainOptions, EnvoyOptions, Role};
 
 /// Settings of supervision.
@@ -16,10 +17,8 @@ pub struct Options {
     pub agent: PathBuf,
     /// Envoy's process.
     pub envoy: EnvoyOptions,
-    /// Draining at shutdown.
-    pub drain: DrainOptions,
-    /// Grace period of the pod, if known.
-    pub grace_period: Option<Duration>,
+    /// Control plane that a new Envoy waits for; `None` in tests without one.
+    pub control_plane: Option<ControlPlane>,
     /// Role of Envoy: a gateway drains all listeners, a sidecar the inbound ones.
     pub role: Role,
     /// Address of Envoy's admin interface.
@@ -32,7 +31,7 @@ pub struct Options {
 
 impl Options {
     /// Returns the settings, or `None` with `DISABLE_ENVOY`.
-    pub fn new(config: &Config) -> Option<Self> {
+    pub fn new(config: &Config, control_plane: ControlPlane) -> Option<Self> {
         let envoy = config.envoy.clone()?;
         let is_ipv6 = config
             .pod
@@ -43,8 +42,7 @@ impl Options {
             if is_ipv6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
         Some(Self {
             agent: "/proc/self/exe".into(),
-            drain: config.drain.clone(),
-            grace_period: None,
+            control_plane: Some(control_plane),
             role: config.role,
             admin: SocketAddr::new(loopback, envoy.admin_port),
             configuration: config.paths.configuration.clone(),
@@ -54,17 +52,17 @@ impl Options {
     }
 
     /// Returns the settings of the state machine.
-    pub(super) fn machine(&self) -> Settings {
+    pub(super) fn machine(&self, desired: &Desired) -> Settings {
         Settings {
             guard: self.guard,
-            parent_exit: self.envoy.parent_shutdown_time + PARENT_MARGIN,
+            parent_exit: desired.parent_shutdown_time + PARENT_MARGIN,
             exit_on_changed_bootstrap: self.envoy.exit_on_changed_bootstrap,
-            drain: drain::Plan::new(&self.drain, self.grace_period),
+            drain: drain::Plan::new(&desired.drain),
         }
     }
 }
 
-/// A bootstrap that Envoy is to run with.
+/// A bootstrap that Envoy is to run with, and times of its end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Desired {
     /// Envoy's bootstrap.
@@ -75,9 +73,30 @@ pub struct Desired {
     pub override_text: Option<String>,
     /// Digests of the certificates in the bootstrap. Envoy reads such a file once.
     pub certificates: Vec<u64>,
+    /// Life of the old Envoy after a hot restart, `--parent-shutdown-time-s`.
+    pub parent_shutdown_time: Duration,
+    /// Draining at shutdown. It needs no other Envoy.
+    pub drain: DrainOptions,
 }
 
 impl Desired {
+    /// True if an Envoy of the other one need not be replaced.
+    pub(super) fn has_same_envoy(&self, other: &Self) -> bool {
+        let Self {
+            bootstrap,
+            arguments,
+            override_text,
+            certificates,
+            parent_shutdown_time,
+            drain: _,
+        } = self;
+        *bootstrap == other.bootstrap
+            && *arguments == other.arguments
+            && *override_text == other.override_text
+            && *certificates == other.certificates
+            && *parent_shutdown_time == other.parent_shutdown_time
+    }
+
     /// True if Envoy waits for resources of the control plane before it is live.
     pub(super) fn is_dynamic(&self) -> bool {
         let dynamic = self.bootstrap.get("dynamic_resources");

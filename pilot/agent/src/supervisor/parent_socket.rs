@@ -1,25 +1,111 @@
-//! Address of a parent that has exited.
+//! Stand-in for a parent that has exited.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::SystemTime;
+
+use prost::Message as _;
+use tokio::io::Interest;
+use tokio::task::JoinHandle;
 
 /// Socket with the address of a parent that has exited, held while its child lives.
 ///
-/// At the end of the shutdown time, the child tells its parent to exit. If a signal has ended the
-/// parent before, Envoy repeats the message for 10 s, blocks meanwhile, and aborts. Here the message
-/// arrives, and is not read.
+/// A child asks its parent for its admin port and its listening sockets, and tells it to drain and
+/// to exit. Without a socket of the parent, Envoy repeats a message for 10 s, blocks meanwhile, and
+/// aborts. Here it learns that there are no sockets, and makes its own.
 #[derive(Debug)]
 pub(super) struct ParentSocket {
-    _socket: UnixDatagram,
+    task: JoinHandle<()>,
 }
 
 impl ParentSocket {
-    /// Binds the address of an epoch.
-    pub(super) fn bind(base_id: u32, epoch: u32) -> io::Result<Self> {
+    /// Binds the address of an epoch. `started` is the start of the first epoch.
+    pub(super) fn bind(base_id: u32, epoch: u32, started: SystemTime) -> io::Result<Self> {
         let address = SocketAddr::from_abstract_name(name(base_id, epoch))?;
-        Ok(Self { _socket: UnixDatagram::bind_addr(&address)? })
+        let socket = UnixDatagram::bind_addr(&address)?;
+        socket.set_nonblocking(true)?;
+        // Tokio cannot send to abstract addresses.
+        let readiness = tokio::net::UnixDatagram::from_std(socket.try_clone()?)?;
+        Ok(Self { task: tokio::spawn(serve(socket, readiness, started)) })
     }
+}
+
+impl Drop for ParentSocket {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve(socket: UnixDatagram, readiness: tokio::net::UnixDatagram, started: SystemTime) {
+    let mut datagram = vec![0; DATAGRAM];
+    loop {
+        let receive = || socket.recv_from(&mut datagram);
+        let Ok((length, child)) = readiness.async_io(Interest::READABLE, receive).await else {
+            return;
+        };
+        if let Some(answer) = answer(&datagram[..length], started) {
+            // A child that has ended needs none.
+            let _ = socket.send_to_addr(&answer, &child);
+        }
+    }
+}
+
+/// Returns the answer to a datagram, unless the child expects none.
+fn answer(datagram: &[u8], started: SystemTime) -> Option<Vec<u8>> {
+    let (_length, message) = datagram.split_at_checked(size_of::<u64>())?;
+    let request = HotRestartMessage::decode(message).ok()?.request?;
+    let answer = if request.shutdown_admin.is_some() {
+        let started = started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        let shutdown_admin = AdminShutdown { started, reuse_port: true };
+        let reply = Reply { shutdown_admin: Some(shutdown_admin) };
+        HotRestartMessage { reply: Some(reply), ..Default::default() }
+    } else if request.drain_listeners.is_some() || request.terminate.is_some() {
+        return None;
+    } else {
+        HotRestartMessage { is_unknown: true, ..Default::default() }
+    };
+    let answer = answer.encode_to_vec();
+    let length = u64::try_from(answer.len()).ok()?;
+    Some([&length.to_be_bytes(), answer.as_slice()].concat())
+}
+
+/// Message of Envoy's hot restart, version 11.
+#[derive(Clone, PartialEq, prost::Message)]
+struct HotRestartMessage {
+    #[prost(message, optional, tag = "1")]
+    request: Option<Request>,
+    #[prost(message, optional, tag = "2")]
+    reply: Option<Reply>,
+    /// The receiver did not recognize the last message.
+    #[prost(bool, tag = "3")]
+    is_unknown: bool,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Request {
+    #[prost(bytes = "vec", optional, tag = "2")]
+    shutdown_admin: Option<Vec<u8>>,
+    #[prost(bytes = "vec", optional, tag = "4")]
+    drain_listeners: Option<Vec<u8>>,
+    #[prost(bytes = "vec", optional, tag = "5")]
+    terminate: Option<Vec<u8>>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Reply {
+    #[prost(message, optional, tag = "2")]
+    shutdown_admin: Option<AdminShutdown>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct AdminShutdown {
+    /// Start of the first epoch, in seconds since 1970.
+    #[prost(uint64, tag = "1")]
+    started: u64,
+    /// Envoy's default.
+    #[prost(bool, tag = "2")]
+    reuse_port: bool,
 }
 
 /// Returns Envoy's abstract name, which fills the address. Its number is a sum of a signed base of
@@ -36,9 +122,13 @@ fn name(base_id: u32, epoch: u32) -> Vec<u8> {
 const EPOCHS: u32 = 3;
 /// Length of an address's path, without the first byte of an abstract one.
 const LENGTH: usize = 107;
+/// Longest datagram of Envoy.
+const DATAGRAM: usize = 4096;
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -52,5 +142,22 @@ mod tests {
     fn number_of_a_large_base_is_that_of_envoy() {
         let name = name(239_301_460, 0);
         assert!(name.starts_with(b"envoy_domain_socket_parent_18446744071807598920\0"));
+    }
+
+    /// Messages of Envoy 1.40, without their lengths.
+    #[test]
+    fn requests_for_sockets_are_unknown_and_orders_unanswered() {
+        let started = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
+        let answer = |message: &[u8]| {
+            let answer = answer(&[&[0; 8], message].concat(), started);
+            answer.map(|answer| answer[7..].to_vec())
+        };
+        let admin = answer(&[0x0a, 2, 0x12, 0]).unwrap();
+        assert_eq!(admin, [8, 0x12, 6, 0x12, 4, 8, 1, 0x10, 1]);
+        let socket = answer(b"\x0a\x08\x0a\x06\x0a\x04tcp:").unwrap();
+        assert_eq!(socket, [2, 0x18, 1]);
+        assert_eq!(answer(&[0x0a, 2, 0x22, 0]), None);
+        assert_eq!(answer(&[0x0a, 2, 0x2a, 0]), None);
+        assert_eq!(answer(b"\xff"), None);
     }
 }

@@ -73,8 +73,6 @@ impl Pod {
         ] {
             fs::create_dir_all(folder.path().join(name))?;
         }
-        let claims = json!({ "sub": format!("system:serviceaccount:shop:{account}") });
-        let token = format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims.to_string()));
         let root = plane.authority.root().to_owned();
         let uid = folder.path().display().to_string();
         let environment = BTreeMap::from([
@@ -108,7 +106,7 @@ impl Pod {
             child: None,
             base_ids: Vec::new(),
         };
-        pod.write("var/run/secrets/tokens/istio-token", &token)?;
+        pod.write_token(None)?;
         pod.write("var/run/secrets/istio/root-cert.pem", &root)?;
         for name in ["labels", "annotations"] {
             symlink(format!("..data/{name}"), pod.path("etc/istio/pod").join(name))?;
@@ -129,6 +127,15 @@ impl Pod {
         symlink(&generation, mount.join("..tmp"))?;
         fs::rename(mount.join("..tmp"), mount.join("..data"))?;
         Ok(())
+    }
+
+    /// Replaces the token by one with this expiry, in seconds of Unix time.
+    pub(crate) fn write_token(&self, expiry: Option<u64>) -> Result<()> {
+        let account = &self.environment["SERVICE_ACCOUNT"];
+        let subject = format!("system:serviceaccount:shop:{account}");
+        let claims = json!({ "sub": subject, "exp": expiry });
+        let token = format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims.to_string()));
+        self.write("var/run/secrets/tokens/istio-token", &token)
     }
 
     /// Runs the agent as the proxy's user. It may read programs in folders of other users.

@@ -5,11 +5,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics has failed")]
 
 mod captured;
+mod changes;
 #[path = "../relay/client.rs"]
 mod client;
 mod control_plane;
 mod drains;
 mod fixture;
+mod foreign_sds;
+mod grpc_application;
 #[path = "../status/istio_init.rs"]
 mod istio_init;
 mod kills;
@@ -20,6 +23,7 @@ mod outage;
 #[path = "../supervision/random.rs"]
 mod random;
 mod restarts;
+mod sds_server;
 mod starts;
 
 use std::process::ExitCode;
@@ -36,6 +40,9 @@ fn main() -> ExitCode {
         drains::TESTS,
         starts::TESTS,
         outage::TESTS,
+        changes::TESTS,
+        foreign_sds::TESTS,
+        grpc_application::TESTS,
         layouts::TESTS,
         captured::TESTS,
     ]

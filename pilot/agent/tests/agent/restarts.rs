@@ -14,8 +14,8 @@ tests![
     restarts_with_state_of_the_world_lose_no_request,
     rejected_configuration_prevents_a_restart,
     invalid_annotation_keeps_old_bootstrap,
-    changed_port_or_address_keeps_old_bootstrap,
     invalid_override_keeps_old_bootstrap,
+    changed_bootstrap_drains_and_exits_if_chosen,
 ];
 
 fn three_changed_files_lose_no_request() -> Result<()> {
@@ -44,7 +44,9 @@ fn restarts_lose_no_request(delta: &str, requests: u64) -> Result<()> {
     pod.write(OVERRIDE, &custom_bootstrap("second"))?;
     pod.wait_for_epoch(2)?;
     pod.wait_until_ready()?;
-    pod.write("etc/istio/config/mesh", "defaultConfig:\n  statusPort: 15020\n  extraStatTags: [mesh]\n  image: {imageType: debug}\n  proxyMetadata: {ISTIO_META_NETWORK: north}\n")?;
+    let mesh = "defaultConfig: {statusPort: 15020, extraStatTags: [mesh], \
+                image: {imageType: debug}, proxyMetadata: {ISTIO_META_NETWORK: north}}\n";
+    pod.write("etc/istio/config/mesh", mesh)?;
     pod.wait_for_epoch(3)?;
     pod.wait_until_ready()?;
 
@@ -76,23 +78,6 @@ fn invalid_annotation_keeps_old_bootstrap() -> Result<()> {
     pod.wait_for_epoch(1)?;
     let text = pod.readiness()?.body;
     ensure!(!text.contains(CONFIG), "{text}");
-    pod.stop()
-}
-
-/// The agent's parts have read these settings at the start.
-fn changed_port_or_address_keeps_old_bootstrap() -> Result<()> {
-    let mut pod = Pod::new()?.started()?;
-    for (field, value) in [
-        ("proxyAdminPort", "15100"),
-        ("statusPort", "15120"),
-        ("discoveryAddress", "\"other:15012\""),
-    ] {
-        pod.annotate(&[(CONFIG, &format!("{{\"{field}\": {value}}}"))])?;
-        pod.wait_for_readiness(200, &format!("{field} is "))?;
-        ensure!(pod.envoys().iter().map(|(epoch, _)| *epoch).eq([0]));
-    }
-    pod.annotate(&[])?;
-    pod.wait_for_no_condition()?;
     pod.stop()
 }
 
@@ -147,6 +132,41 @@ fn rejected_configuration_prevents_a_restart() -> Result<()> {
 fn custom_bootstrap(cluster: &str) -> String {
     let cluster = serde_json::json!({ "name": cluster, "type": "STATIC" });
     serde_json::json!({ "static_resources": { "clusters": [cluster] } }).to_string()
+}
+
+/// Without hot restart, the kubelet restarts the container, whose proxy has the new bootstrap.
+fn changed_bootstrap_drains_and_exits_if_chosen() -> Result<()> {
+    let mut pod = Pod::new()?;
+    start_backend(&pod.namespace)?;
+    pod.environment.extend(
+        [
+            ("OUTRIGGER_HOT_RESTART", "false"),
+            ("OUTRIGGER_EXIT_ON_BOOTSTRAP_CHANGE", "true"),
+            ("EXIT_ON_ZERO_ACTIVE_CONNECTIONS", "true"),
+            ("MINIMUM_DRAIN_DURATION", "1s"),
+        ]
+        .map(|(name, value)| (name, value.to_owned())),
+    );
+    let mut pod = pod.started()?;
+    pod.wait_for_answer(8080)?;
+    let protocols = [Protocol::Http1, Protocol::Http2];
+    let clients = Clients::start(&pod.namespace, 8080, &protocols, "/slow")?;
+    wait::until("both requests are in flight", PATIENCE, || {
+        let stats = pod.get(15000, "/clusters")?.body;
+        ensure!(stats.contains("127.0.0.1:9090::rq_active::2"), "{stats}");
+        Ok::<_, anyhow::Error>(())
+    })?;
+    pod.annotate(&[(CONFIG, r#"{"extraStatTags":["annotated"]}"#)])?;
+    for (protocol, report) in clients.finish()? {
+        ensure!(report.lost.is_empty() && report.answered > 0, "{protocol:?}: {report:?}");
+    }
+    let status = pod.exited()?;
+    ensure!(status.code() == Some(1), "{status}\n{}", pod.log());
+    ensure!(pod.log().contains("the bootstrap changed, and a hot restart is not possible"));
+    pod.start()?;
+    pod.wait_until_ready()?;
+    ensure!(pod.get(15000, "/config_dump")?.body.contains("annotated"));
+    pod.stop()
 }
 
 const CONFIG: &str = "proxy.istio.io/config";

@@ -115,7 +115,8 @@ fn write_certificates(folder: &Path) {
 const TRACING: [&str; 4] = [
     "",
     r#""zipkinAddress":"10.2.0.1:9411""#,
-    r#""tracing":{"zipkin":{"address":"zipkin.tracing:9411"},"tlsSettings":{"mode":"ISTIO_MUTUAL"}}"#,
+    r#""tracing":{"zipkin":{"address":"zipkin.tracing:9411"},
+        "tlsSettings":{"mode":"ISTIO_MUTUAL"}}"#,
     r#""tracing":{"datadog":{"address":"$(HOST_IP):8126"}}"#,
 ];
 
@@ -125,19 +126,24 @@ const MORE: &[Case] = &[
     Case { role: "router", flags: "--outlierLogPath /dev/stdout --concurrency 2", ..Case::DEFAULT },
     Case { layer: r#""statsdUdpAddress":"10.2.0.2:8125""#, ..Case::DEFAULT },
     Case {
-        layer: r#""envoyAccessLogService":{"address":"als.logs:1","tlsSettings":{"mode":"SIMPLE","subjectAltNames":["a.b","spiffe://c/d","10.0.0.1"],"sni":"x"}}"#,
+        layer: r#""envoyAccessLogService":{"address":"als.logs:1","tlsSettings":{"mode":"SIMPLE",
+            "subjectAltNames":["a.b","spiffe://c/d","10.0.0.1"],"sni":"x"}}"#,
         ..Case::DEFAULT
     },
     Case {
-        layer: r#""envoyMetricsService":{"address":"10.2.0.3:1","tlsSettings":{"mode":"MUTUAL","clientCertificate":"cert.pem","privateKey":"key.pem","caCertificates":"cert.pem"},"tcpKeepalive":{"probes":3,"time":"10s","interval":"1s"}}"#,
+        layer: r#""envoyMetricsService":{"address":"10.2.0.3:1","tlsSettings":{"mode":"MUTUAL",
+            "clientCertificate":"cert.pem","privateKey":"key.pem","caCertificates":"cert.pem"},
+            "tcpKeepalive":{"probes":3,"time":"10s","interval":"1s"}}"#,
         ..Case::DEFAULT
     },
     Case {
-        layer: r#""envoyMetricsService":{"address":"[fd00::9]:1","tlsSettings":{"mode":"SIMPLE","insecureSkipVerify":true}}"#,
+        layer: r#""envoyMetricsService":{"address":"[fd00::9]:1","tlsSettings":{"mode":"SIMPLE",
+            "insecureSkipVerify":true}}"#,
         ..Case::DEFAULT
     },
     Case {
-        layer: r#""proxyStatsMatcher":{"inclusionPrefixes":["a"],"inclusionSuffixes":["b"],"inclusionRegexps":["c.*"]}"#,
+        layer: r#""proxyStatsMatcher":{"inclusionPrefixes":["a"],"inclusionSuffixes":["b"],
+            "inclusionRegexps":["c.*"]}"#,
         ..Case::DEFAULT
     },
     Case {
@@ -156,7 +162,8 @@ const MORE: &[Case] = &[
         ..Case::DEFAULT
     },
     Case {
-        layer: r#""runtimeValues":{"a.b":"true","c":"7","d":"text","overload.global_downstream_max_connections":"9"}"#,
+        layer: r#""runtimeValues":{"a.b":"true","c":"7","d":"text",
+            "overload.global_downstream_max_connections":"9"}"#,
         ..Case::DEFAULT
     },
     Case {
@@ -170,7 +177,8 @@ const MORE: &[Case] = &[
     },
     Case { annotations: &[("status.sidecar.istio.io/port", "0")], ..Case::DEFAULT },
     Case {
-        bootstrap_override: r#"{"admin":{"address":{"socket_address":{"port_value":15001}}},"static_resources":{"clusters":[{"name":"mine","connect_timeout":"2s"}]}}"#,
+        bootstrap_override: r#"{"admin":{"address":{"socket_address":{"port_value":15001}}},
+            "static_resources":{"clusters":[{"name":"mine","connect_timeout":"2s"}]}}"#,
         ..Case::DEFAULT
     },
     Case {

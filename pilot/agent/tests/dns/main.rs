@@ -8,5 +8,7 @@ mod client;
 mod cluster_dns;
 mod compared;
 mod forwarded;
+#[path = "../status/istio_init.rs"]
+mod istio_init;
 mod name_server;
 mod pod;

@@ -6,20 +6,20 @@ use std::fs::{self, Permissions};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 use std::process::Command;
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use e2e::netns::{Namespace, Owner, succeed};
-use e2e::programs::Programs;
+use e2e::netns::{Namespace, Owner};
 use e2e::wait::until;
 use pilot_agent::config::{DnsOptions, Pod as PodOptions};
 use pilot_agent::dns::{Entry, Metrics, Names, Server, Table};
 use tempfile::NamedTempFile;
 use tokio::runtime;
 use tokio::sync::{oneshot, watch};
+
+use crate::istio_init::istio_init;
 
 /// A pod and its outside.
 pub(crate) struct Pod {
@@ -55,6 +55,8 @@ pub(crate) struct Settings {
 impl Pod {
     /// Creates a pod without capture rules.
     pub(crate) fn create() -> Self {
+        // A build lasts longer than neighbours stay known, and then the link loses packets again.
+        istio_init();
         let namespace = Namespace::create().unwrap();
         let world = Namespace::create().unwrap();
         namespace.connect("eth0", &world, "eth0").unwrap();
@@ -209,24 +211,6 @@ fn resolv_conf(servers: &[IpAddr], namespace: &str) -> NamedTempFile {
     fs::write(file.path(), text).unwrap();
     fs::set_permissions(file.path(), Permissions::from_mode(0o644)).unwrap();
     file
-}
-
-/// Returns the program: a release, or built by cargo, which does not do so for a test of another
-/// package.
-fn istio_init() -> PathBuf {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    let build = || {
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(["build", "--package", "istio-init", "--bins", "--message-format=json"]);
-        let messages = succeed(cargo.current_dir(env!("CARGO_MANIFEST_DIR")), "").unwrap();
-        let executable = |line: &str| {
-            let message: serde_json::Value = serde_json::from_str(line).ok()?;
-            message["executable"].as_str().map(PathBuf::from)
-        };
-        messages.lines().find_map(executable).expect("cargo tells where the program is")
-    };
-    let release = || Programs::find().and_then(|programs| programs.own("istio-init")).ok();
-    PROGRAM.get_or_init(|| release().unwrap_or_else(build)).clone()
 }
 
 const WITH_RESOLV_CONF: &str = "mount --bind \"$0\" /etc/resolv.conf && exec \"$@\"";

@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failing test may panic")]
 
+mod agent;
 mod certificates;
 #[path = "../relay/client.rs"]
 mod client;
@@ -15,6 +16,7 @@ mod node;
 mod proxy;
 mod recorder;
 mod relayed;
+mod restarts;
 #[expect(dead_code, reason = "the tests of secrets use more of it")]
 #[path = "../secrets/sds_client.rs"]
 mod sds_client;
@@ -66,7 +68,7 @@ fn trials(fixture: Option<&Arc<Fixture>>) -> Vec<Trial> {
         relayed::additional_roots_of_the_mesh_arrive
         debug_port::istiod_answers_or_denies
         relayed::rejected_token_is_reported_to_envoy
-        relayed::streams_reconnect_while_istiod_restarts
+        restarts::agents_reconnect_after_ten_kills_of_istiod
     ]
 }
 

@@ -67,14 +67,15 @@ impl DiscoveryHandler for Recorder {
         requests: Request<Streaming<Bytes>>,
     ) -> Result<Response<Self::Responses>, Status> {
         let failed = |error: &dyn std::error::Error| Status::unavailable(error.to_string());
-        let channel = self.istiod.connect().await.map_err(|error| failed(&error))?;
+        let server = self.istiod.server();
+        let channel = server.connect().await.map_err(|error| failed(&error))?;
         let recorder = self.clone();
         let requests = requests.into_inner().filter_map(move |frame| {
             let frame = frame.ok();
             recorder.record(|frames| frames.requests.extend(frame.clone()));
             std::future::ready(frame)
         });
-        let requests = self.istiod.request(requests).map_err(|error| failed(&error))?;
+        let requests = server.request(requests).map_err(|error| failed(&error))?;
         let service = DiscoveryService::Aggregated;
         let opened = client::open(channel.clone(), service, variant, requests).await?;
         let recorder = self.clone();

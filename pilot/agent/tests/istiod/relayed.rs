@@ -1,6 +1,5 @@
 //! Streams of istiod through the relay.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -152,76 +151,8 @@ pub(crate) fn rejected_token_is_reported_to_envoy(fixture: &Fixture) -> Result<(
     })
 }
 
-/// istiod dies and comes back while streams are open and Services are created.
-pub(crate) fn streams_reconnect_while_istiod_restarts(fixture: &Fixture) -> Result<()> {
-    block_on(async {
-        let relay = RunningRelay::start(fixture, "istio-ca")?;
-        let (seen, mut progress) = watch::channel(BTreeMap::new());
-        let seen = Arc::new(seen);
-        let mut clients = tokio::task::JoinSet::new();
-        for index in 0..STREAMS {
-            let socket = relay.socket.clone();
-            let variant = if index % 2 == 0 { Variant::Delta } else { Variant::StateOfTheWorld };
-            clients.spawn(follow(index, socket, variant, Arc::clone(&seen)));
-        }
-        for turn in 0..3 {
-            let name = format!("turn-{turn}");
-            service(fixture, &name)?;
-            let cluster = format!("outbound|80||{name}.{NAMESPACE}.svc.cluster.local");
-            let all = |seen: &BTreeMap<usize, Vec<u8>>| {
-                let has = |frame: &Vec<u8>| {
-                    frame.windows(cluster.len()).any(|found| found == cluster.as_bytes())
-                };
-                seen.len() == STREAMS && seen.values().all(has)
-            };
-            let arrived = progress.wait_for(all);
-            within("every stream to have the Service", arrived).await?;
-            ensure!(relay.health.conditions().is_empty(), "{:?}", relay.health.conditions());
-            // Changes arrive while istiod is killed, gone, and starting.
-            service(fixture, &format!("load-{turn}"))?;
-            fixture.kill_istiod()?;
-            let gone = async {
-                while relay.health.conditions().is_empty() {
-                    tokio::time::sleep(BETWEEN_ATTEMPTS).await;
-                }
-            };
-            within("the readiness text to report it", gone).await;
-            let names = relay.relay.names();
-            ensure!(names.borrow().is_some(), "the name table is gone");
-            fixture.restart_istiod()?;
-        }
-        clients.abort_all();
-        Ok(())
-    })
-}
-
-/// Keeps a stream open as Envoy does, and publishes the last clusters of each stream.
-async fn follow(
-    index: usize,
-    socket: PathBuf,
-    variant: Variant,
-    seen: Arc<watch::Sender<BTreeMap<usize, Vec<u8>>>>,
-) {
-    loop {
-        if let Ok(mut client) = Client::open(&socket, variant).await {
-            subscribe(&client, variant, CLUSTER, &[]).await;
-            subscribe(&client, variant, LISTENER, &[]).await;
-            while let Ok(Some(frame)) = client.receive().await {
-                let Ok(header) = Header::of_response(&frame) else { break };
-                if header.type_url == CLUSTER {
-                    seen.send_modify(|seen| {
-                        seen.insert(index, frame.to_vec());
-                    });
-                }
-                let _ = client.requests.send(ack(variant, &header)).await;
-            }
-        }
-        tokio::time::sleep(BETWEEN_ATTEMPTS).await;
-    }
-}
-
 /// Creates a Service with an address of the API server's range.
-fn service(fixture: &Fixture, name: &str) -> Result<()> {
+pub(crate) fn service(fixture: &Fixture, name: &str) -> Result<()> {
     let create = ["create", "service", "clusterip", name, "--tcp=80:8080", "-n", NAMESPACE];
     fixture.kubectl().must(create).map(drop)
 }
@@ -295,7 +226,7 @@ impl Drop for RunningRelay {
 }
 
 /// Returns the next response of a type.
-async fn next(client: &mut Client, type_url: &str) -> Result<Bytes> {
+pub(crate) async fn next(client: &mut Client, type_url: &str) -> Result<Bytes> {
     loop {
         let frame = client.receive().await?.context("the stream ended")?;
         if Header::of_response(&frame)?.type_url == type_url {
@@ -304,13 +235,13 @@ async fn next(client: &mut Client, type_url: &str) -> Result<Bytes> {
     }
 }
 
-async fn subscribe(client: &Client, variant: Variant, type_url: &str, names: &[&str]) {
+pub(crate) async fn subscribe(client: &Client, variant: Variant, type_url: &str, names: &[&str]) {
     // The stream may have ended, which the next response shows.
     let _ = client.requests.send(subscription(variant, type_url, names)).await;
 }
 
 /// Returns a subscription. Each has the node, which only the first needs.
-fn subscription(variant: Variant, type_url: &str, names: &[&str]) -> Bytes {
+pub(crate) fn subscription(variant: Variant, type_url: &str, names: &[&str]) -> Bytes {
     let names = names.iter().copied().map(str::to_owned).collect();
     let (node, type_url) = (Some(node::encoded()), type_url.to_owned());
     match variant {
@@ -333,7 +264,7 @@ fn subscription(variant: Variant, type_url: &str, names: &[&str]) -> Bytes {
 }
 
 /// Returns the ACK of a response.
-fn ack(variant: Variant, header: &Header<'_>) -> Bytes {
+pub(crate) fn ack(variant: Variant, header: &Header<'_>) -> Bytes {
     let (type_url, response_nonce) = (header.type_url.to_owned(), header.nonce.to_owned());
     match variant {
         Variant::Delta => {
@@ -352,6 +283,3 @@ fn ack(variant: Variant, header: &Header<'_>) -> Bytes {
 pub(crate) fn block_on(case: impl Future<Output = Result<()>>) -> Result<()> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(case)
 }
-
-const STREAMS: usize = 20;
-const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(100);

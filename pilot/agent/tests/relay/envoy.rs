@@ -135,7 +135,10 @@ fn start(folder: &RunFolder, socket: &Path, variant: Variant) -> Process {
     let address = json!({"pipe": {"path": socket}});
     let ads = json!({"ads": {}, "resource_api_version": "V3", "initial_fetch_timeout": "0s"});
     let bootstrap = json!({
-        "node": {"id": "sidecar~127.0.0.1~web-1.shop~shop.svc.cluster.local", "cluster": "web.shop"},
+        "node": {
+            "id": "sidecar~127.0.0.1~web-1.shop~shop.svc.cluster.local",
+            "cluster": "web.shop",
+        },
         "dynamic_resources": {
             "ads_config": {
                 "api_type": api_type,

@@ -131,6 +131,7 @@ impl ServerStream {
 /// The relay on a socket of its own.
 pub(crate) struct RunningRelay {
     pub(crate) relay: Relay,
+    pub(crate) control_plane: ControlPlane,
     pub(crate) socket: PathBuf,
     pub(crate) health: Arc<Health>,
     pub(crate) application: watch::Sender<Option<ApplicationHealth>>,
@@ -149,10 +150,19 @@ pub(crate) fn relay_to(address: SocketAddr) -> RunningRelay {
     let (health, metrics) = (Arc::new(Health::default()), Metrics::default());
     let mut registry = Registry::default();
     metrics.register(&mut registry);
-    let relay = Relay::new(options, control_plane, receiver, Arc::clone(&health), metrics);
+    let relay = Relay::new(options, control_plane.clone(), receiver, Arc::clone(&health), metrics);
     let listener = relay.listen().unwrap();
     let task = tokio::spawn(relay.clone().serve(listener));
-    RunningRelay { relay, socket, health, application, registry, task, _folder: folder }
+    RunningRelay {
+        relay,
+        control_plane,
+        socket,
+        health,
+        application,
+        registry,
+        task,
+        _folder: folder,
+    }
 }
 
 pub(crate) fn plaintext(address: SocketAddr) -> ChannelOptions {

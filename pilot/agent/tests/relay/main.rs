@@ -2,13 +2,17 @@
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a failing test may panic")]
 
+mod address;
 mod broken;
 mod client;
 mod debug;
 mod envoy;
 mod fixture;
 mod flow;
+mod hostile;
 mod own_types;
+#[path = "../supervision/random.rs"]
+mod random;
 mod reconnect;
 mod resources;
 mod socket;

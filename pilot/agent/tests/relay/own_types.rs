@@ -13,7 +13,7 @@ use prost::Message;
 
 use crate::fixture::{Server, ServerStream, VARIANTS, relay_to, request, response, until};
 
-fn table(ip: &str) -> NameTable {
+pub(crate) fn table(ip: &str) -> NameTable {
     let info = NameInfo {
         ips: vec![ip.to_owned()],
         registry: "Kubernetes".to_owned(),

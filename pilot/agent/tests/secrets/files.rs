@@ -1,34 +1,15 @@
 //! Certificates, keys and roots in files of the pod.
 
-use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Duration;
 
 use crate::authority::{Authority, Leaf};
-use crate::fixture::TestPod;
+use crate::fixture::{TestPod, mount};
 use crate::sds_client::{has_root, pair, roots};
 use crate::service::CertificateService;
 use crate::waiting::eventually;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
-
-/// Writes files as the kubelet mounts them, and replaces them by the link `..data`.
-fn mount(folder: &Path, generation: u32, files: &[(&str, &str)]) {
-    let name = format!("..generation-{generation}");
-    fs::create_dir_all(folder.join(&name)).unwrap();
-    for (file, text) in files {
-        fs::write(folder.join(&name).join(file), text).unwrap();
-        if !folder.join(file).is_symlink() {
-            symlink(Path::new("..data").join(file), folder.join(file)).unwrap();
-        }
-    }
-    symlink(&name, folder.join("..data_tmp")).unwrap();
-    fs::rename(folder.join("..data_tmp"), folder.join("..data")).unwrap();
-    if generation > 0 {
-        let _ = fs::remove_dir_all(folder.join(format!("..generation-{}", generation - 1)));
-    }
-}
 
 #[tokio::test]
 async fn files_follow_swaps_of_the_mount() {

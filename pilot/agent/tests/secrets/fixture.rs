@@ -1,6 +1,7 @@
 //! A pod with the agent's certificates.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -125,7 +126,12 @@ impl TestPod {
 
     /// Files of the pod's Envoy.
     pub(crate) fn proxy_files(&self) -> ProxyFiles<'_> {
-        ProxyFiles { folder: self.folder.path(), sds: &self.secrets().envoy_socket }
+        ProxyFiles {
+            folder: self.folder.path(),
+            sds: &self.secrets().envoy_socket,
+            certificate: "default",
+            roots: "ROOTCA",
+        }
     }
 
     /// Opens an SDS stream to the agent's socket.
@@ -161,6 +167,23 @@ impl TestPod {
             condition => Err(condition),
         })
         .await;
+    }
+}
+
+/// Writes files as the kubelet mounts them, and replaces them by the link `..data`.
+pub(crate) fn mount(folder: &Path, generation: u32, files: &[(&str, &str)]) {
+    let name = format!("..generation-{generation}");
+    fs::create_dir_all(folder.join(&name)).unwrap();
+    for (file, text) in files {
+        fs::write(folder.join(&name).join(file), text).unwrap();
+        if !folder.join(file).is_symlink() {
+            symlink(Path::new("..data").join(file), folder.join(file)).unwrap();
+        }
+    }
+    symlink(&name, folder.join("..data_tmp")).unwrap();
+    fs::rename(folder.join("..data_tmp"), folder.join("..data")).unwrap();
+    if generation > 0 {
+        let _ = fs::remove_dir_all(folder.join(format!("..generation-{}", generation - 1)));
     }
 }
 

@@ -7,6 +7,7 @@ mod envoy;
 mod files;
 mod fixture;
 mod foreign_socket;
+mod mounted;
 mod outages;
 mod output;
 mod proxy;

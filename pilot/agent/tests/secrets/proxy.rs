@@ -31,6 +31,10 @@ pub(crate) struct ProxyFiles<'a> {
     pub(crate) folder: &'a Path,
     /// Socket of its agent.
     pub(crate) sds: &'a Path,
+    /// SDS name of the certificate.
+    pub(crate) certificate: &'a str,
+    /// SDS name of the trusted roots.
+    pub(crate) roots: &'a str,
 }
 
 impl Envoy {
@@ -39,7 +43,7 @@ impl Envoy {
         let tls = json!({
             "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext",
             "require_client_certificate": true,
-            "common_tls_context": certificates(peer),
+            "common_tls_context": certificates(pod, peer),
         });
         let route = json!({"match": {"prefix": "/"}, "direct_response": {"status": 200}});
         let socket = json!({"name": "tls", "typed_config": tls});
@@ -57,7 +61,7 @@ impl Envoy {
     ) -> Self {
         let tls = json!({
             "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
-            "common_tls_context": certificates(peer),
+            "common_tls_context": certificates(pod, peer),
         });
         let options = json!({
             "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
@@ -144,7 +148,7 @@ impl Envoy {
 }
 
 /// TLS settings with both secrets from the agent. The peer is the service account.
-fn certificates(peer: &str) -> Value {
+fn certificates(pod: ProxyFiles<'_>, peer: &str) -> Value {
     let source = json!({
         "resource_api_version": "V3",
         "initial_fetch_timeout": "0s",
@@ -154,13 +158,13 @@ fn certificates(peer: &str) -> Value {
         },
     });
     json!({
-        "tls_certificate_sds_secret_configs": [{"name": "default", "sds_config": source}],
+        "tls_certificate_sds_secret_configs": [{"name": pod.certificate, "sds_config": source}],
         "combined_validation_context": {
             "default_validation_context": {"match_typed_subject_alt_names": [{
                 "san_type": "URI",
                 "matcher": {"exact": format!("spiffe://cluster.local/ns/shop/sa/{peer}")},
             }]},
-            "validation_context_sds_secret_config": {"name": "ROOTCA", "sds_config": source},
+            "validation_context_sds_secret_config": {"name": pod.roots, "sds_config": source},
         },
     })
 }

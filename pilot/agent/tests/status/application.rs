@@ -58,7 +58,8 @@ pub(crate) fn respond(mut stream: TcpStream, status: &str, content_type: &str, b
     // The client may have left.
     let _ = write!(
         stream,
-        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n{body}"
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\
+         \r\n{body}"
     );
 }
 

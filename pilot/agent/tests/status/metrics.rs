@@ -1,7 +1,7 @@
 //! Merged metrics: formats, order, and applications that fail.
 
 use std::io::{Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use e2e::wait;
@@ -244,15 +244,9 @@ fn real_envoy_is_merged_in_text_even_if_protobuf_is_accepted() {
 
 #[test]
 fn slow_readers_are_bounded_and_do_not_stop_other_requests() {
-    let big = "a{b=\"ccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc\"} 1\n";
-    let application = Application::metrics(TEXT, big.repeat(1_000_000));
+    let application = Application::metrics(TEXT, BIG.repeat(1_000_000));
     let agent = agent(&envoy(), &[&application]);
-    let scrape_from = |client: u8| {
-        let mut reader = open_from([127, 0, 0, client].into(), agent.address(), "/metrics");
-        let mut head = [0; 12];
-        reader.read_exact(&mut head).unwrap();
-        (reader, String::from_utf8(head.to_vec()).unwrap())
-    };
+    let scrape_from = |client| slow_reader(&agent, client);
     let mut readers = Vec::new();
     for (client, status) in [
         // Two for each client, eight in all.
@@ -282,5 +276,24 @@ fn slow_readers_are_bounded_and_do_not_stop_other_requests() {
     drop(readers);
 }
 
+#[test]
+fn clients_behind_the_proxy_have_all_scrapes() {
+    let application = Application::metrics(TEXT, BIG.repeat(1_000_000));
+    let agent = agent(&envoy(), &[&application]);
+    let readers: Vec<_> = (0..9).map(|_| slow_reader(&agent, 6)).collect();
+    let heads: Vec<_> = readers.iter().map(|(_, head)| &**head).collect();
+    assert_eq!(heads[..8], ["HTTP/1.1 200"; 8]);
+    assert_eq!(heads[8], "HTTP/1.1 503");
+}
+
+/// Sends a request from 127.0.0.`client`, and reads the status alone.
+fn slow_reader(agent: &Agent, client: u8) -> (TcpStream, String) {
+    let mut reader = open_from([127, 0, 0, client].into(), agent.address(), "/metrics");
+    let mut head = [0; 12];
+    reader.read_exact(&mut head).unwrap();
+    (reader, String::from_utf8(head.to_vec()).unwrap())
+}
+
+const BIG: &str = "a{b=\"ccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc\"} 1\n";
 /// Prometheus' timeout, short so that a hanging application ends soon.
 const SHORT: &str = "X-Prometheus-Scrape-Timeout-Seconds: 2\r\n";

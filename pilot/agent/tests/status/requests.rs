@@ -1,7 +1,7 @@
 //! Requests that the status port rejects, and requests to the supervisor.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
 use e2e::netns::Namespace;
@@ -10,7 +10,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::agent::{Agent, Settings};
 use crate::application::Application;
-use crate::client::{get, send};
+use crate::client::{get, open_from, read, send};
 use crate::pod;
 
 #[test]
@@ -132,6 +132,36 @@ fn idle_clients_do_not_shut_out_the_kubelet() {
 }
 
 #[test]
+fn busy_clients_do_not_shut_out_the_kubelet() {
+    let addresses = [V4, V6, "::6", KUBELET];
+    let pod = Arc::new(pod::create(&addresses));
+    pod::wait_for_routes(&pod, &addresses);
+    // Envoy accepts requests and never answers, so that readiness waits.
+    let (silent, envoy) = pod
+        .run(|| {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            (listener.local_addr().unwrap(), listener)
+        })
+        .unwrap();
+    let addresses = vec![V4.parse().unwrap(), V6.parse().unwrap()];
+    let settings = Settings { addresses, admin: Some(silent), ..Settings::default() };
+    let agent = Agent::start_in(&pod, settings);
+    let server = |to: &str| SocketAddr::new(to.parse().unwrap(), agent.port);
+    let mut busy = Vec::new();
+    for (from, to) in [("127.0.0.6", "127.0.0.1"), ("::6", "::1"), (V4, V4), (V6, V6)] {
+        let open = || open_from(from.parse().unwrap(), server(to), "/healthz/ready");
+        busy.extend(pod.run(|| (0..64).map(|_| open()).collect::<Vec<_>>()).unwrap());
+    }
+    // Answers from the same thread: by then it has read the requests before.
+    for _ in 0..3 {
+        assert_eq!(pod.run(|| get(server("127.0.0.1"), "/nothing", "")).unwrap().status, 404);
+    }
+    let kubelet = || open_from(KUBELET.parse().unwrap(), server(V4), "/app-health/web/livez");
+    assert_eq!(pod.run(|| read(kubelet())).unwrap().status, 404);
+    drop((busy, envoy));
+}
+
+#[test]
 fn handler_ends_with_the_connection_of_the_kubelet() {
     let (told, hear) = std::sync::mpsc::channel();
     let application = Application::start(move |_, mut stream| {
@@ -176,3 +206,4 @@ fn post_from(from: IpAddr, to: SocketAddr, path: &str) -> String {
 
 const V4: &str = "192.168.79.2";
 const V6: &str = "fd79::2";
+const KUBELET: &str = "192.168.79.1";

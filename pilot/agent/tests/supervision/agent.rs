@@ -24,6 +24,7 @@ pub(crate) struct Settings {
     pub(crate) guard: Duration,
     pub(crate) drain_duration: Duration,
     pub(crate) hot_restart: bool,
+    pub(crate) exit_on_changed_bootstrap: bool,
 }
 
 /// Supervises Envoy with the settings and the bootstrap of a folder. Follows changes of the
@@ -35,8 +36,10 @@ pub(crate) fn supervise(folder: &Path) -> Result<ExitCode> {
 }
 
 async fn run(folder: &Path) -> Result<ExitCode> {
+    let settings = fs::read_to_string(folder.join("settings.json")).context("reading settings")?;
+    let settings: Settings = serde_json::from_str(&settings)?;
     let file = folder.join("bootstrap.json");
-    let (desired, bootstraps) = channel::channel(Arc::new(read(&file)?));
+    let (desired, bootstraps) = channel::channel(Arc::new(read(&file, &settings)?));
     let (sender, requests) = mpsc::channel(1);
     let (serving, mut epochs) = channel::channel(None);
     let health = Arc::new(Health::default());
@@ -48,9 +51,10 @@ async fn run(folder: &Path) -> Result<ExitCode> {
             let _ = sender.blocking_send(request);
         }
     });
+    let options = options(folder, settings.clone());
     tokio::spawn(async move {
         let files = vec![file.clone()];
-        let changed = || match read(&file) {
+        let changed = || match read(&file, &settings) {
             Ok(bootstrap) => drop(desired.send_replace(Arc::new(bootstrap))),
             Err(error) => report(&format!("{error:#}")),
         };
@@ -72,8 +76,6 @@ async fn run(folder: &Path) -> Result<ExitCode> {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     });
-    let settings = fs::read_to_string(folder.join("settings.json")).context("reading settings")?;
-    let options = options(folder, serde_json::from_str(&settings)?);
     let supervisor = Supervisor::new(options, health, Metrics::default(), serving);
     let exit = supervisor.run(bootstraps, requests).await?;
     report(&format!("exit: {exit}"));
@@ -85,13 +87,19 @@ fn report(line: &str) {
     println!("{line}");
 }
 
-fn read(file: &Path) -> Result<Desired> {
+fn read(file: &Path, settings: &Settings) -> Result<Desired> {
     let text = fs::read_to_string(file).context("reading the bootstrap")?;
     Ok(Desired {
         bootstrap: serde_json::from_str(&text)?,
         arguments: ARGUMENTS.map(str::to_owned).into(),
         override_text: None,
         certificates: Vec::new(),
+        parent_shutdown_time: Duration::from_secs(2),
+        drain: DrainOptions {
+            duration: settings.drain_duration,
+            minimum: Duration::from_millis(500),
+            exit_on_zero_connections: false,
+        },
     })
 }
 
@@ -110,15 +118,10 @@ fn options(folder: &Path, settings: Settings) -> Options {
             parent_shutdown_time: Duration::from_secs(2),
             bootstrap_override: None,
             hot_restart: settings.hot_restart,
-            exit_on_changed_bootstrap: false,
+            exit_on_changed_bootstrap: settings.exit_on_changed_bootstrap,
             base_id: settings.base_id,
         },
-        drain: DrainOptions {
-            duration: settings.drain_duration,
-            minimum: Duration::from_millis(500),
-            exit_on_zero_connections: false,
-        },
-        grace_period: None,
+        control_plane: None,
         role: Role::Router,
         admin: ([127, 0, 0, 1], settings.admin_port).into(),
         configuration: folder.to_owned(),

@@ -40,7 +40,9 @@ impl Agent {
         admin_port: u16,
     ) -> Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let own = std::process::id() % 100_000 * 100 + NEXT.fetch_add(1, Ordering::Relaxed);
+        // Ten times a large base id exceeds 31 bits, which Envoy's names show.
+        let own =
+            230_000_000 + std::process::id() % 100_000 * 100 + NEXT.fetch_add(1, Ordering::Relaxed);
         let settings = Settings {
             envoy: Programs::find()?.envoy()?,
             admin_port,
@@ -48,6 +50,7 @@ impl Agent {
             guard: Duration::from_secs(20),
             drain_duration: Duration::from_secs(30),
             hot_restart: true,
+            exit_on_changed_bootstrap: false,
         };
         let agent = Self { namespace, port, folder: tempfile::tempdir()?, settings, child: None };
         agent.apply(&agent.bootstrap("a"))?;
@@ -60,12 +63,15 @@ impl Agent {
     }
 
     /// Uses a shell script instead of Envoy; `$ENVOY` is Envoy, and `$FOLDER` the agent's folder.
+    /// Envoy itself validates.
     pub(crate) fn with_script(self, script: &str) -> Result<Self> {
         use std::os::unix::fs::PermissionsExt as _;
         let path = self.path("envoy.sh");
         let envoy = self.settings.envoy.display();
         let folder = self.folder.path().display();
-        fs::write(&path, format!("#!/bin/sh\nENVOY={envoy}\nFOLDER={folder}\n{script}\n"))?;
+        let validate = "case \"$*\" in *'--mode validate') exec $ENVOY \"$@\";; esac";
+        let variables = format!("ENVOY={envoy}\nFOLDER={folder}\n");
+        fs::write(&path, format!("#!/bin/sh\n{variables}{validate}\n{script}\n"))?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
         Ok(self.with(|settings| settings.envoy = path))
     }
@@ -165,6 +171,18 @@ impl Agent {
         bootstrap
     }
 
+    /// A bootstrap with which Envoy waits for some seconds, and then serves without the control
+    /// plane.
+    pub(crate) fn slow_bootstrap(&self, text: &str) -> Value {
+        let mut bootstrap = self.waiting_bootstrap();
+        bootstrap["static_resources"]["listeners"] =
+            self.bootstrap(text)["static_resources"]["listeners"].take();
+        for source in ["lds_config", "cds_config"] {
+            bootstrap["dynamic_resources"][source]["initial_fetch_timeout"] = "1s".into();
+        }
+        bootstrap
+    }
+
     /// Changes the bootstrap, as the agent finds it.
     pub(crate) fn apply(&self, bootstrap: &Value) -> Result<()> {
         fs::write(self.path("new.json"), bootstrap.to_string())?;
@@ -176,13 +194,27 @@ impl Agent {
     /// has exited.
     pub(crate) fn hot_restart(&self, text: &str) -> Result<()> {
         self.apply(&self.bootstrap(text))?;
-        wait::until("the new Envoy answers", PATIENCE, || match self.version() {
-            Ok(version) if version == text => Ok(()),
-            other => Err(format!("{other:?}")),
-        })?;
+        self.wait_for_version(text)?;
         wait::until("the parent exits", PATIENCE, || match self.envoys() {
             envoys if envoys.len() == 1 => Ok(()),
             envoys => Err(format!("{envoys:?}")),
+        })
+    }
+
+    /// Waits until Envoy answers with this text.
+    pub(crate) fn wait_for_version(&self, text: &str) -> Result<()> {
+        wait::until("the new Envoy answers", PATIENCE, || match self.version() {
+            Ok(version) if version == text => Ok(()),
+            other => Err(format!("{other:?}\n{}", self.log())),
+        })
+    }
+
+    /// Waits until the admin interface is that of a child that is not live.
+    pub(crate) fn wait_for_waiting_child(&self) -> Result<()> {
+        wait::until("the child has the admin port", PATIENCE, || {
+            let info = self.http(self.admin_port(), "GET /server_info")?;
+            ensure!(info.contains("PRE_INITIALIZING"), "{info}");
+            Ok::<_, anyhow::Error>(())
         })
     }
 
@@ -302,9 +334,15 @@ impl Agent {
     }
 
     pub(crate) fn has_no_shared_memory(&self) -> Result<()> {
-        let segment = format!("/dev/shm/envoy_shared_memory_{}0", self.settings.base_id);
-        ensure!(!Path::new(&segment).exists(), "{segment} is left");
+        let segment = self.shared_memory();
+        ensure!(!segment.exists(), "{} is left", segment.display());
         Ok(())
+    }
+
+    /// Returns the path of Envoy's segment.
+    pub(crate) fn shared_memory(&self) -> PathBuf {
+        let base_id = self.settings.base_id;
+        Path::new("/dev/shm").join(format!("envoy_shared_memory_{base_id}0"))
     }
 
     /// Returns the zombies among the children of an agent that is process 1 of its namespace.
@@ -337,7 +375,7 @@ impl Drop for Agent {
             let _ = child.kill();
             let _ = child.wait();
         }
-        let _ = fs::remove_file(format!("/dev/shm/envoy_shared_memory_{}0", self.settings.base_id));
+        let _ = fs::remove_file(self.shared_memory());
     }
 }
 

@@ -1,7 +1,7 @@
 //! kill -9 of Envoy and of the agent.
 
-use std::env;
 use std::time::{Duration, Instant};
+use std::{env, fs};
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::wait;
@@ -16,6 +16,9 @@ tests![
     killed_envoy_ends_agent_with_error,
     foreign_sigterm_to_envoy_ends_agent_with_error,
     killed_parent_leaves_its_child_serving,
+    parent_killed_at_each_step_leaves_its_child_serving,
+    parent_killed_before_it_answers_ends_agent_after_guard,
+    exits_of_parent_and_rejected_child_are_named,
     killed_agent_takes_envoy_with_it,
     killed_agent_takes_both_envoys_of_a_hot_restart_with_it,
     random_kills_under_load_leave_nothing_behind,
@@ -51,11 +54,88 @@ fn killed_parent_leaves_its_child_serving() -> Result<()> {
     agent.stop()
 }
 
+/// The parent is killed before the child's first message, at several times during its messages, and
+/// while the child waits for its configuration.
+fn parent_killed_at_each_step_leaves_its_child_serving() -> Result<()> {
+    let mut agent = Agent::new()?.started()?;
+    for epoch in 0..6 {
+        let version = format!("version {epoch}");
+        agent.apply(&agent.bootstrap(&version))?;
+        agent.envoy(epoch + 1)?;
+        std::thread::sleep(Duration::from_millis(u64::from(epoch) * 20));
+        kill_lonely(&agent, epoch)?;
+        agent.wait_for_log(&format!("serving Some({})", epoch + 1))?;
+        agent.wait_for_version(&version)?;
+        wait::until("the parent has ended", PATIENCE, || {
+            ensure!(agent.envoys().len() == 1, "{:?}", agent.envoys());
+            Ok::<_, anyhow::Error>(())
+        })?;
+    }
+    agent.apply(&agent.slow_bootstrap("slow"))?;
+    agent.wait_for_waiting_child()?;
+    kill_lonely(&agent, 6)?;
+    agent.wait_for_log("serving None")?;
+    agent.wait_for_log("serving Some(7)")?;
+    agent.wait_for_version("slow")?;
+    agent.hot_restart("last")?;
+    agent.stop()
+}
+
+/// Kills the parent of a child.
+fn kill_lonely(agent: &Agent, parent: u32) -> Result<()> {
+    let envoys = agent.envoys();
+    let (_, pid) = envoys.iter().find(|(epoch, _)| *epoch == parent).context("the parent runs")?;
+    kill(*pid)
+}
+
+/// The child waits for an answer that never comes.
+fn parent_killed_before_it_answers_ends_agent_after_guard() -> Result<()> {
+    let mut agent =
+        Agent::new()?.with(|settings| settings.guard = Duration::from_secs(3)).started()?;
+    let parent = agent.envoy(0)?;
+    kill_process(Pid::from_raw(parent).context("process id")?, Signal::STOP)?;
+    agent.apply(&agent.bootstrap("b"))?;
+    let child = agent.envoy(1)?;
+    wait::until("the child waits for an answer", PATIENCE, || {
+        let function = fs::read_to_string(format!("/proc/{child}/wchan"))?;
+        ensure!(function.contains("skb_wait_for_more_packets"), "it waits in {function}");
+        Ok::<_, anyhow::Error>(())
+    })?;
+    kill(parent)?;
+    ensure!(!agent.ended()?.success());
+    let expected = "exit: Envoy exited: killed by SIGKILL; its hot restart failed: it was not live \
+                    within 3 s";
+    ensure!(agent.log().contains(expected), "{}", agent.log());
+    agent.has_no_shared_memory()
+}
+
+fn exits_of_parent_and_rejected_child_are_named() -> Result<()> {
+    let mut agent =
+        Agent::new()?.with(|settings| settings.guard = Duration::from_secs(3)).started()?;
+    agent.apply(&agent.waiting_bootstrap())?;
+    agent.wait_for_waiting_child()?;
+    kill_process(Pid::from_raw(agent.envoy(0)?).context("process id")?, Signal::TERM)?;
+    ensure!(!agent.ended()?.success());
+    let expected =
+        "exit: Envoy exited: exit code 0; its hot restart failed: it was not live within 3 s";
+    ensure!(agent.log().contains(expected), "{}", agent.log());
+    agent.has_no_shared_memory()
+}
+
+/// The segment is left until the next start of the same agent, which makes its own.
 fn killed_agent_takes_envoy_with_it() -> Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
     let mut agent = Agent::new()?.started()?;
     agent.signal(Signal::KILL)?;
     agent.ended()?;
+    let left = fs::metadata(agent.shared_memory())?.ino();
+    // A process that was killed while it held the lock.
+    fs::write(agent.shared_memory(), "broken")?;
+    let mut other = Agent::new()?.started()?;
+    ensure!(fs::metadata(agent.shared_memory())?.ino() == left, "another agent leaves it alone");
+    other.stop()?;
     let mut again = agent.started()?;
+    ensure!(fs::metadata(again.shared_memory())?.ino() != left, "the segment is a new one");
     ensure!(again.version()? == "a");
     again.stop()
 }

@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 use e2e::netns::Namespace;
 use e2e::wait;
 use rustix::process::Signal;
+use serde_json::json;
 
 use crate::fixture::{Agent, PATIENCE, kill};
 use crate::load::{Clients, Protocol, start_backend};
@@ -46,7 +47,13 @@ fn bad_bootstrap_keeps_old_envoy() -> Result<()> {
     bootstrap["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["name"] =
         5.into();
     agent.apply(&bootstrap)?;
-    agent.wait_for_log("Envoy keeps its old bootstrap: the new one failed: Envoy rejects it: ")?;
+    let rejected = "Envoy keeps its old bootstrap: the new one failed: Envoy rejects it: ";
+    agent.wait_for_log(rejected)?;
+    bootstrap = agent.bootstrap("bad");
+    bootstrap["stats_config"]["stats_matcher"]["inclusion_list"]["patterns"] =
+        json!([{ "safe_regex": { "regex": "orders(" } }]);
+    agent.apply(&bootstrap)?;
+    agent.wait_for_log(&format!("{rejected}missing ): orders("))?;
     ensure!(agent.version()? == "a");
     ensure!(agent.http(agent.admin_port(), "GET /ready")?.contains("LIVE"), "admin answers");
     agent.hot_restart("b")?;

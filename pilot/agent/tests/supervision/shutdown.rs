@@ -15,13 +15,38 @@ tests![
     sigterm_after_drain_request_exits_at_once,
     quit_ends_without_draining,
     quit_of_envoy_itself_ends_agent_with_error,
+    changed_bootstrap_drains_and_ends_agent_if_chosen,
 ];
 
 /// The drain lasts until the slow requests are answered, and ends long before its deadline.
 fn slow_requests_finish_during_drain() -> Result<()> {
-    let agent = Agent::new()?.with(|settings| settings.drain_duration = HOUR);
+    let (mut agent, clients) = with_slow_requests(Agent::new()?)?;
+    agent.signal(Signal::TERM)?;
+    are_answered(clients)?;
+    ensure!(agent.ended()?.success());
+    agent.has_no_shared_memory()
+}
+
+/// The kubelet starts the container again, after an exit code other than 0 only.
+fn changed_bootstrap_drains_and_ends_agent_if_chosen() -> Result<()> {
+    let (mut agent, clients) = with_slow_requests(Agent::new()?.with(|settings| {
+        settings.hot_restart = false;
+        settings.exit_on_changed_bootstrap = true;
+    }))?;
+    agent.apply(&agent.bootstrap("b"))?;
+    are_answered(clients)?;
+    ensure!(agent.ended()?.code() == Some(1), "{}", agent.log());
+    ensure!(agent.log().contains("exit: the bootstrap changed"), "{}", agent.log());
+    let mut again = agent.started()?;
+    ensure!(again.version()? == "b");
+    again.stop()
+}
+
+/// Starts an agent whose drain has no end, and sends it slow requests.
+fn with_slow_requests(agent: Agent) -> Result<(Agent, Clients)> {
+    let agent = agent.with(|settings| settings.drain_duration = HOUR);
     start_backend(&agent.namespace)?;
-    let mut agent = agent.started()?;
+    let agent = agent.started()?;
     let protocols = [Protocol::Http1, Protocol::Http2];
     let clients = Clients::start(&agent.namespace, agent.port, &protocols, "/slow")?;
     wait::until("both requests are in flight", PATIENCE, || {
@@ -29,14 +54,15 @@ fn slow_requests_finish_during_drain() -> Result<()> {
         ensure!(stats.contains("cluster.backend.upstream_rq_active: 2"), "{stats}");
         Ok::<_, anyhow::Error>(())
     })?;
-    agent.signal(Signal::TERM)?;
+    Ok((agent, clients))
+}
+
+fn are_answered(clients: Clients) -> Result<()> {
     // The clients send one request each.
-    let reports = clients.finish()?;
-    for (protocol, report) in reports {
+    for (protocol, report) in clients.finish()? {
         ensure!(report.lost.is_empty() && report.answered > 0, "{protocol:?}: {report:?}");
     }
-    ensure!(agent.ended()?.success());
-    agent.has_no_shared_memory()
+    Ok(())
 }
 
 fn sigterm_after_drain_request_exits_at_once() -> Result<()> {

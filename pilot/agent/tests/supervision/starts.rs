@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::wait;
+use serde_json::json;
 
 use crate::fixture::{Agent, PATIENCE};
 use crate::tests;
@@ -12,6 +13,8 @@ use crate::tests;
 tests![
     envoy_that_exits_at_once_is_retried,
     error_of_a_failed_start_is_reported,
+    rejected_bootstrap_of_first_envoy_ends_agent_at_once,
+    invalid_regexp_is_named,
     envoy_that_hangs_is_killed_and_retried,
     envoy_waits_for_its_configuration_beyond_the_guard,
     memory_limit_keeps_old_bootstrap,
@@ -43,6 +46,33 @@ fn error_of_a_failed_start_is_reported() -> Result<()> {
     ensure!(agent.log().contains(&format!("\n{error}\n")), "{}", agent.log());
     agent.wait_for_log(&format!("Envoy did not start: exit code 1: {error}"))?;
     agent.stop()
+}
+
+fn rejected_bootstrap_of_first_envoy_ends_agent_at_once() -> Result<()> {
+    let mut agent = Agent::new()?;
+    let mut bootstrap = agent.bootstrap("a");
+    bootstrap["static_resources"]["clusters"] = 7.into();
+    agent.apply(&bootstrap)?;
+    agent.start()?;
+    ensure!(!agent.ended()?.success());
+    let expected = "exit: Envoy did not start: it rejects its bootstrap or a flag: ";
+    ensure!(agent.log().contains(expected), "{}", agent.log());
+    agent.has_no_shared_memory()
+}
+
+/// From the annotation `sidecar.istio.io/statsInclusionRegexps`, for example.
+fn invalid_regexp_is_named() -> Result<()> {
+    let mut agent = Agent::new()?;
+    let mut bootstrap = agent.bootstrap("a");
+    bootstrap["stats_config"]["stats_matcher"]["inclusion_list"]["patterns"] =
+        json!([{ "safe_regex": { "regex": "orders(" } }]);
+    agent.apply(&bootstrap)?;
+    agent.start()?;
+    ensure!(!agent.ended()?.success());
+    let expected =
+        "exit: Envoy did not start: it rejects its bootstrap or a flag: missing ): orders(\n";
+    ensure!(agent.log().contains(expected), "{}", agent.log());
+    agent.has_no_shared_memory()
 }
 
 fn envoy_that_hangs_is_killed_and_retried() -> Result<()> {

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -28,7 +29,9 @@ impl CertificateService {
 
     fn sign(&self, request: &Request<SigningRequest>) -> Result<SigningResponse, Status> {
         let identity = identity(request.metadata())?;
-        let signed = self.authority.sign_workload(&request.get_ref().csr, &identity);
+        let SigningRequest { csr, validity_duration } = request.get_ref();
+        let lifetime = Duration::from_secs(u64::try_from(*validity_duration).unwrap_or_default());
+        let signed = self.authority.sign_workload(csr, &identity, lifetime);
         let signed = signed.map_err(|error| Status::invalid_argument(format!("{error:#}")))?;
         Ok(SigningResponse { cert_chain: vec![signed, self.authority.root().to_owned()] })
     }
@@ -43,6 +46,10 @@ fn identity(metadata: &MetadataMap) -> Result<String, Status> {
         .and_then(|claims| URL_SAFE_NO_PAD.decode(claims).ok())
         .and_then(|claims| serde_json::from_slice::<Claims>(&claims).ok())
         .ok_or_else(|| Status::unauthenticated("the request has no token"))?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    if claims.exp.is_some_and(|expiry| expiry <= now) {
+        return Err(Status::unauthenticated("the token has expired"));
+    }
     let mut parts = claims.sub.split(':').skip(2);
     match (parts.next(), parts.next()) {
         (Some(namespace), Some(account)) => {
@@ -55,6 +62,7 @@ fn identity(metadata: &MetadataMap) -> Result<String, Status> {
 #[derive(Deserialize)]
 struct Claims {
     sub: String,
+    exp: Option<u64>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

@@ -29,6 +29,7 @@ use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::TcpProx
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::tcp_proxy::ClusterSpecifier;
 use envoy_types::pb::google::protobuf::value::Kind;
 use envoy_types::pb::google::protobuf::{Any, BoolValue, Duration};
+use pilot_agent::relay::NameTable;
 use prost::{Message, Name};
 
 /// A resource with its name.
@@ -38,7 +39,7 @@ pub(super) struct NamedResource {
 }
 
 /// Returns the resources of a type for a proxy.
-pub(super) fn resources(type_url: &str, proxy: &Node) -> Vec<NamedResource> {
+pub(super) fn resources(type_url: &str, proxy: &Node, names: &NameTable) -> Vec<NamedResource> {
     let is_sidecar = proxy.id.starts_with("sidecar~");
     match type_url {
         _ if !is_sidecar => Vec::new(),
@@ -51,6 +52,10 @@ pub(super) fn resources(type_url: &str, proxy: &Node) -> Vec<NamedResource> {
             let interception = Interception::of_proxy(proxy);
             let listeners = [outbound_listener(), inbound_listener(interception)];
             listeners.map(|listener| named(listener.name.clone(), &listener)).into()
+        }
+        NAME_TABLE => {
+            let message = Any { type_url: NAME_TABLE.to_owned(), value: names.encode_to_vec() };
+            vec![NamedResource { name: String::new(), message }]
         }
         _ => Vec::new(),
     }
@@ -225,6 +230,7 @@ pub(super) fn any<M: Message + Name>(message: &M) -> Any {
     Any { type_url: M::type_url(), value: message.encode_to_vec() }
 }
 
+const NAME_TABLE: &str = "type.googleapis.com/istio.networking.nds.v1.NameTable";
 const OUTBOUND: &str = "outbound";
 const INBOUND: &str = "inbound";
 const TPROXY_MARK: u32 = 1337;

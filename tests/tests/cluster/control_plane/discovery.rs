@@ -1,19 +1,30 @@
 //! The discovery service: a fixed answer for each type, and none for an ACK.
 
 use std::pin::Pin;
+use std::sync::{Arc, PoisonError};
 
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_server::AggregatedDiscoveryService;
 use envoy_types::pb::envoy::service::discovery::v3::{
     DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse, Resource,
 };
+use pilot_agent::relay::NameTable;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 
+use super::Names;
 use super::configuration::{NamedResource, resources};
 
 /// Answers both forms of ADS.
-pub(super) struct Discovery;
+pub(super) struct Discovery {
+    names: Names,
+}
+
+impl Discovery {
+    pub(super) fn new(names: Names) -> Self {
+        Self { names }
+    }
+}
 
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
@@ -26,6 +37,7 @@ impl AggregatedDiscoveryService for Discovery {
         &self,
         requests: Request<Streaming<DiscoveryRequest>>,
     ) -> Result<Response<Self::StreamAggregatedResourcesStream>, Status> {
+        let names = Arc::clone(&self.names);
         let mut proxy = None;
         let answers = requests.into_inner().filter_map(move |request| {
             let request = match request {
@@ -36,7 +48,7 @@ impl AggregatedDiscoveryService for Discovery {
             if !request.response_nonce.is_empty() {
                 return None;
             }
-            let resources = resources(&request.type_url, proxy.as_ref()?);
+            let resources = resources(&request.type_url, proxy.as_ref()?, &current(&names));
             Some(Ok(DiscoveryResponse {
                 version_info: VERSION.to_owned(),
                 resources: resources.into_iter().map(|resource| resource.message).collect(),
@@ -52,6 +64,7 @@ impl AggregatedDiscoveryService for Discovery {
         &self,
         requests: Request<Streaming<DeltaDiscoveryRequest>>,
     ) -> Result<Response<Self::DeltaAggregatedResourcesStream>, Status> {
+        let names = Arc::clone(&self.names);
         let mut proxy = None;
         let answers = requests.into_inner().filter_map(move |request| {
             let request = match request {
@@ -62,7 +75,7 @@ impl AggregatedDiscoveryService for Discovery {
             if !request.response_nonce.is_empty() {
                 return None;
             }
-            let resources = resources(&request.type_url, proxy.as_ref()?);
+            let resources = resources(&request.type_url, proxy.as_ref()?, &current(&names));
             Some(Ok(DeltaDiscoveryResponse {
                 resources: resources.into_iter().map(delta).collect(),
                 type_url: request.type_url,
@@ -72,6 +85,10 @@ impl AggregatedDiscoveryService for Discovery {
         });
         Ok(Response::new(Box::pin(answers)))
     }
+}
+
+fn current(names: &Names) -> NameTable {
+    names.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// Keeps the node, which only the first request of a stream has.

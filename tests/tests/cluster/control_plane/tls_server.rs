@@ -30,7 +30,7 @@ pub(super) fn acceptor(authority: &MeshAuthority) -> Result<TlsAcceptor> {
 }
 
 /// Serves connections until it is dropped, which ends all of them.
-pub(super) async fn serve(listener: TcpListener, acceptor: TlsAcceptor, routes: Routes) {
+pub(super) async fn serve(listener: &TcpListener, acceptor: TlsAcceptor, routes: Routes) {
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {

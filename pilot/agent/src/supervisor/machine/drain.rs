@@ -1,12 +1,12 @@
 //! Draining at SIGTERM: one rule with one deadline.
 //!
-//! After `minimum`, draining ends as soon as no connection is left, and at the deadline in any case.
-//! Istio's settings map on it:
+//! After `minimum`, draining ends as soon as no connection is left, and at the deadline in any
+//! case. Istio's settings map on it:
 //!
 //! | setting | effect |
 //! |---|---|
 //! | `terminationDrainDuration` | deadline |
-//! | `EXIT_ON_ZERO_ACTIVE_CONNECTIONS` | no deadline but the pod's grace period, as connections are waited for |
+//! | `EXIT_ON_ZERO_ACTIVE_CONNECTIONS` | no deadline but the kubelet's SIGKILL, as connections are waited for |
 //! | `MINIMUM_DRAIN_DURATION` | time for other proxies to learn that the pod leaves: draining does not end before |
 //! | `drainDuration` | Envoy's `--drain-time-s`: the period over which it asks clients to leave |
 
@@ -27,18 +27,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Plans the drain of a pod with this grace period, if known.
-    pub fn new(options: &DrainOptions, grace_period: Option<Duration>) -> Self {
-        let limit = grace_period.map(|grace| grace.saturating_sub(RESERVE));
-        let within = |time: Duration| limit.map_or(time, |limit| limit.min(time));
+    /// Plans a drain.
+    pub fn new(options: &DrainOptions) -> Self {
         Self {
-            minimum: within(options.minimum),
-            deadline: if options.exit_on_zero_connections {
-                limit
-            } else {
-                Some(within(options.duration))
-            },
-            deadline_if_unknown: within(options.duration.max(options.minimum)),
+            minimum: options.minimum,
+            deadline: Some(options.duration).filter(|_| !options.exit_on_zero_connections),
+            deadline_if_unknown: options.duration.max(options.minimum),
         }
     }
 }
@@ -75,8 +69,6 @@ impl Drain {
     }
 }
 
-/// Part of the grace period that is left to the end of the processes.
-const RESERVE: Duration = Duration::from_secs(2);
 /// Consecutive failures that end a drain.
 const FAILURES: u32 = 5;
 
@@ -90,17 +82,14 @@ mod tests {
 
     #[test]
     fn four_settings_map_on_one_plan() {
-        // duration, minimum, exit on zero, grace -> minimum, deadline, deadline if unknown
+        // duration, minimum, exit on zero -> minimum, deadline, deadline if unknown
         let cases = [
-            ((5, 5, false, None), (5, Some(5), 5)),
-            ((30, 5, false, None), (5, Some(30), 30)),
-            ((5, 5, true, None), (5, None, 5)),
-            ((5, 5, true, Some(30)), (5, Some(28), 5)),
-            ((60, 5, false, Some(30)), (5, Some(28), 28)),
-            ((2, 20, true, None), (20, None, 20)),
-            ((5, 5, false, Some(1)), (0, Some(0), 0)),
+            ((5, 5, false), (5, Some(5), 5)),
+            ((30, 5, false), (5, Some(30), 30)),
+            ((5, 5, true), (5, None, 5)),
+            ((2, 20, true), (20, None, 20)),
         ];
-        for ((duration, minimum, zero, grace), (least, deadline, unknown)) in cases {
+        for ((duration, minimum, zero), (least, deadline, unknown)) in cases {
             let options = DrainOptions {
                 duration: seconds(duration),
                 minimum: seconds(minimum),
@@ -111,7 +100,7 @@ mod tests {
                 deadline: deadline.map(seconds),
                 deadline_if_unknown: seconds(unknown),
             };
-            assert_eq!(Plan::new(&options, grace.map(seconds)), expected, "{options:?} {grace:?}");
+            assert_eq!(Plan::new(&options), expected, "{options:?}");
         }
     }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::Settings;
+
 /// Number of a bootstrap. Equal bootstraps have equal numbers.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Revision(pub u64);
@@ -10,9 +12,11 @@ pub struct Revision(pub u64);
 /// Input of the machine.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Event {
+    /// Times and limits from now on.
+    Settings(Settings),
     /// The desired bootstrap is now this one.
     Desired(Revision),
-    /// Result of [`Action::Check`].
+    /// Result of [`Action::Check`] or [`Action::Validate`].
     Checked(Revision, Verdict),
     /// The epoch's admin interface answers.
     Responding(u32),
@@ -34,15 +38,17 @@ pub enum Event {
     Terminate,
 }
 
-/// Result of checking the preconditions of a hot restart.
+/// Result of checking a bootstrap, and the preconditions of a hot restart.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Verdict {
-    /// A hot restart is possible.
+    /// Envoy accepts the bootstrap, and a hot restart is possible.
     Allowed,
     /// The environment forbids it at the moment, for example for lack of memory.
     Blocked(String),
-    /// Envoy rejects the bootstrap.
+    /// Envoy rejects the bootstrap or a flag, with this reason.
     Rejected(String),
+    /// Envoy did not come to a result.
+    Failed(String),
 }
 
 /// Exit status of a process.
@@ -70,6 +76,8 @@ pub enum Connections {
 pub enum Action {
     /// Checks the preconditions of a hot restart. [`Event::Checked`] follows.
     Check(Revision),
+    /// Lets Envoy validate a bootstrap. [`Event::Checked`] follows.
+    Validate(Revision),
     /// Starts Envoy. [`Event::Live`] or [`Event::Exited`] follows.
     Spawn {
         /// Restart epoch.
@@ -125,14 +133,26 @@ pub enum Exit {
     Terminated,
     /// `POST /quitquitquit`.
     Quit,
-    /// The serving Envoy exited with code 0, for example after a signal that the agent did not send.
+    /// The serving Envoy exited with code 0, for example after a signal that the agent did not
+    /// send.
     EnvoyQuit,
     /// The serving Envoy exited with an error.
     EnvoyExited(String),
     /// Envoy did not start, and its retry budget is exhausted.
     StartFailed(String),
+    /// Envoy did not start, and rejects its bootstrap or a flag.
+    BootstrapRejected(String),
     /// A changed bootstrap needs a restart of the container.
     BootstrapChanged,
+}
+
+impl fmt::Display for ExitStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Clean => "exit code 0",
+            Self::Failed(reason) => reason,
+        })
+    }
 }
 
 impl Exit {
@@ -154,10 +174,15 @@ impl fmt::Display for Exit {
             ),
             Self::EnvoyExited(reason) => write!(f, "Envoy exited: {reason}"),
             Self::StartFailed(reason) => {
-                write!(f, "Envoy did not start in {} attempts: {reason}", super::retries::RETRIES + 1)
+                let attempts = super::retries::RETRIES + 1;
+                write!(f, "Envoy did not start in {attempts} attempts: {reason}")
+            }
+            Self::BootstrapRejected(reason) => {
+                write!(f, "Envoy did not start: it rejects its bootstrap or a flag: {reason}")
             }
             Self::BootstrapChanged => f.write_str(
-                "the bootstrap changed, and a hot restart is not possible; the container must restart",
+                "the bootstrap changed, and a hot restart is not possible; the container must \
+                 restart",
             ),
         }
     }

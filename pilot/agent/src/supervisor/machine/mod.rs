@@ -2,16 +2,18 @@
 //!
 //! Time enters as events: an action arms a named timer, and its expiry is an event.
 //!
-//! - A new epoch starts only while exactly one Envoy runs, or none. So there are never more than two.
-//! - A start that fails is repeated by the [retry budget](retries). A serving Envoy stays meanwhile,
-//!   also when the budget is exhausted. Without one, exhaustion ends the agent with an error.
+//! - A new epoch starts only while exactly one Envoy runs, or none. So there are never more than
+//!   two.
+//! - A start that fails is repeated by the [retry budget](retries). A serving Envoy stays
+//!   meanwhile, also when the budget is exhausted. Without one, exhaustion ends the agent with an
+//!   error, and so does a bootstrap that Envoy rejects: it is validated after the first failure.
 //! - The first Envoy must respond within its guard, the next ones must be live: they are to replace
 //!   one that serves.
 //! - A serving Envoy that exits ends the agent, as in Istio: the kubelet restarts the container.
 //!   Exit code 0 is an error too: signals from others and `/quitquitquit` of Envoy's own admin
 //!   interface cannot be distinguished.
-//! - A serving Envoy that exits with code 0 while a child starts was told so by the child, which has
-//!   the listeners: the child serves.
+//! - A child that starts when its parent exits goes on alone. If it is live within another guard,
+//!   it serves; else the agent ends.
 //! - A child closes the admin interface of its parent early. If the child then fails, the parent
 //!   serves without admin interface ("silenced"), and another hot restart, of the desired bootstrap
 //!   or of the parent's own, brings it back.
@@ -58,6 +60,10 @@ pub struct State {
     checking: Option<Revision>,
     /// True if the serving Envoy has lost its admin interface to a child that failed.
     silenced: bool,
+    /// Exit status of the serving Envoy, whose child starts and goes on alone.
+    lost_parent: Option<ExitStatus>,
+    /// Failure of the last child, while its parent serves.
+    failed_child: Option<String>,
     /// True after `POST /drain`.
     drained: bool,
     retries: Retries,
@@ -83,6 +89,8 @@ impl State {
             epochs: Epochs::default(),
             checking: None,
             silenced: false,
+            lost_parent: None,
+            failed_child: None,
             drained: false,
             retries: Retries::default(),
             rate: RateLimit::default(),
@@ -100,6 +108,7 @@ impl State {
 
     fn step(&mut self, event: Event, actions: &mut Vec<Action>) {
         match event {
+            Event::Settings(settings) => self.change(settings),
             Event::Desired(revision) => self.desire(revision, actions),
             Event::Checked(revision, verdict) => self.checked(revision, verdict, actions),
             Event::Responding(epoch) => self.responding(epoch, actions),
@@ -115,6 +124,14 @@ impl State {
         }
     }
 
+    /// Applies changed settings. A parent lives as long as its child was told at its start.
+    fn change(&mut self, settings: Settings) {
+        let before = std::mem::replace(&mut self.settings, settings).parent_exit;
+        if self.epochs.in_transition() {
+            self.settings.parent_exit = self.settings.parent_exit.max(before);
+        }
+    }
+
     fn desire(&mut self, revision: Revision, actions: &mut Vec<Action>) {
         if self.desired == Some(revision) {
             return;
@@ -124,6 +141,7 @@ impl State {
         self.disarm(Timer::Retry, actions);
         self.disarm(Timer::Recheck, actions);
         if self.runs_desired() {
+            self.failed_child = None;
             actions.push(Action::Report(None));
         }
         if let Some((epoch, _)) = self.waiting() {
@@ -139,12 +157,13 @@ impl State {
         starting.filter(|(epoch, _)| !self.armed.contains(&Timer::Guard(*epoch)))
     }
 
-    /// Without a control plane, the first Envoy waits for its configuration as long as it takes. Its
-    /// replacement would wait too.
+    /// Without a control plane, the first Envoy waits for its configuration as long as it takes.
+    /// Its replacement would wait too.
     fn responding(&mut self, epoch: u32, actions: &mut Vec<Action>) {
         let starting = self.epochs.starting().filter(|(number, _)| *number == epoch);
         let is_desired = starting.map(|(_, revision)| revision) == self.desired;
-        if starting.is_some() && is_desired && self.epochs.serving().is_none() {
+        let is_first = self.epochs.serving().is_none() && self.lost_parent.is_none();
+        if starting.is_some() && is_desired && is_first {
             self.disarm(Timer::Guard(epoch), actions);
         }
     }
@@ -204,10 +223,18 @@ impl State {
         self.checking = None;
         // The state may have changed during the check.
         let is_wanted = self.target() == Some(revision) && !self.epochs.in_transition();
+        let serves = self.epochs.serving().is_some();
         match verdict {
             _ if !is_wanted => self.reconcile(actions),
+            Verdict::Rejected(reason) if !serves => {
+                self.end(Exit::BootstrapRejected(reason), actions);
+            }
+            _ if !serves => self.arm(Timer::Retry, retries::FIRST_DELAY, actions),
             Verdict::Allowed => self.spawn(revision, actions),
-            Verdict::Rejected(reason) => self.failed(revision, &reason, actions),
+            Verdict::Rejected(reason) => {
+                self.failed(revision, &format!("Envoy rejects it: {reason}"), actions);
+            }
+            Verdict::Failed(reason) => self.failed(revision, &reason, actions),
             Verdict::Blocked(_) if self.settings.exit_on_changed_bootstrap => {
                 self.drain(Exit::BootstrapChanged, actions);
             }
@@ -228,6 +255,8 @@ impl State {
             self.arm(Timer::Kill(parent), self.settings.parent_exit, actions);
         }
         self.silenced = false;
+        self.lost_parent = None;
+        self.failed_child = None;
         actions.push(Action::Publish(Some(epoch)));
         if self.runs_desired() {
             actions.push(Action::Report(None));
@@ -249,30 +278,47 @@ impl State {
             (Phase::Ending(_), _) => self.finish(actions),
             (Phase::Draining(_, exit), Stage::Serving) => self.end(exit.clone(), actions),
             (Phase::Draining(..) | Phase::Ended, _) => {}
-            (Phase::Running, Stage::Serving) => match (status, self.epochs.starting()) {
-                (ExitStatus::Clean, Some((child, _))) => self.live(child, actions),
-                (ExitStatus::Clean, None) => self.end(Exit::EnvoyQuit, actions),
-                (ExitStatus::Failed(reason), Some(_)) => {
-                    let reason = format!("{reason}, during a hot restart");
-                    self.end(Exit::EnvoyExited(reason), actions);
-                }
-                (ExitStatus::Failed(reason), None) => {
-                    self.end(Exit::EnvoyExited(reason), actions);
-                }
-            },
+            (Phase::Running, Stage::Serving) => self.serving_exited(status, actions),
             (Phase::Running, Stage::Starting) => {
                 let reason = match status {
                     ExitStatus::Clean => "it exited before it was live".to_owned(),
                     ExitStatus::Failed(reason) => reason,
                 };
-                self.failed(exited.revision, &reason, actions);
+                self.start_exited(exited.revision, reason, actions);
             }
             (Phase::Running, Stage::Rejected) => {
-                let reason = format!("it was not live within {} s", self.settings.guard.as_secs());
-                self.failed(exited.revision, &reason, actions);
+                self.start_exited(exited.revision, self.missed_guard(), actions);
             }
             (Phase::Running, Stage::Retiring) => self.reconcile(actions),
         }
+    }
+
+    fn serving_exited(&mut self, status: ExitStatus, actions: &mut Vec<Action>) {
+        if let Some((child, _)) = self.epochs.starting() {
+            self.lost_parent = Some(status);
+            // It may have to start over with its listeners.
+            return self.arm(Timer::Guard(child), self.settings.guard, actions);
+        }
+        let exit = match (status, self.failed_child.take()) {
+            (ExitStatus::Clean, None) => Exit::EnvoyQuit,
+            (ExitStatus::Failed(reason), None) => Exit::EnvoyExited(reason),
+            (parent, Some(child)) => both_exited(&parent, &child),
+        };
+        self.end(exit, actions);
+    }
+
+    /// The exit of an epoch that was not live.
+    fn start_exited(&mut self, revision: Revision, reason: String, actions: &mut Vec<Action>) {
+        if let Some(parent) = self.lost_parent.take() {
+            actions.push(Action::CountFailure);
+            return self.end(both_exited(&parent, &reason), actions);
+        }
+        self.failed(revision, &reason, actions);
+        self.failed_child = Some(reason).filter(|_| self.epochs.serving().is_some());
+    }
+
+    fn missed_guard(&self) -> String {
+        format!("it was not live within {} s", self.settings.guard.as_secs())
     }
 
     /// Counts a failed start and schedules the next one within the budget.
@@ -293,6 +339,10 @@ impl State {
         };
         let next = if delay.is_some() { "" } else { "; no further attempt until it changes" };
         actions.push(Action::Report(Some(format!("{what}: {reason}{next}"))));
+        if !serves && delay == Some(retries::FIRST_DELAY) {
+            self.checking = Some(revision);
+            return actions.push(Action::Validate(revision));
+        }
         // A revision that is no longer desired does not delay the desired one.
         if let Some(delay) = delay.filter(|_| self.target() == Some(revision)) {
             self.arm(Timer::Retry, delay, actions);
@@ -311,6 +361,7 @@ impl State {
         match timer {
             Timer::Guard(epoch) => {
                 self.epochs.reject(epoch);
+                self.failed_child = Some(self.missed_guard());
                 actions.push(Action::Kill(epoch));
             }
             Timer::Kill(epoch) => actions.push(Action::Kill(epoch)),
@@ -340,6 +391,11 @@ impl State {
             actions.push(Action::Disarm(timer));
         }
     }
+}
+
+/// The end of an Envoy and of the child that was to replace it.
+fn both_exited(parent: &ExitStatus, child: &str) -> Exit {
+    Exit::EnvoyExited(format!("{parent}; its hot restart failed: {child}"))
 }
 
 /// Interval between checks of preconditions that do not hold.

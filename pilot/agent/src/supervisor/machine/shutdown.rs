@@ -17,7 +17,8 @@ impl State {
         }
     }
 
-    /// SIGTERM drains. It ends at once after `POST /drain`, the second time, and before Envoy serves.
+    /// SIGTERM drains. It ends at once after `POST /drain`, the second time, and before Envoy
+    /// serves.
     pub(super) fn terminate(&mut self, actions: &mut Vec<Action>) {
         match &self.phase {
             Phase::Running if !self.drained => self.drain(Exit::Terminated, actions),

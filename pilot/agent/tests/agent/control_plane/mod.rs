@@ -6,6 +6,7 @@ mod certificates;
 #[path = "../../../../../tests/tests/cluster/control_plane/configuration.rs"]
 mod configuration;
 mod discovery;
+mod grpc;
 pub(crate) mod resources;
 #[path = "../../../../../tests/tests/cluster/control_plane/tls_server.rs"]
 mod tls_server;
@@ -39,6 +40,16 @@ impl ControlPlane {
         authority: Arc<MeshAuthority>,
         configuration: Configuration,
     ) -> Result<Self> {
+        Self::start_at(namespace, PORT, authority, configuration)
+    }
+
+    /// Starts a control plane on a port.
+    pub(crate) fn start_at(
+        namespace: &Namespace,
+        port: u16,
+        authority: Arc<MeshAuthority>,
+        configuration: Configuration,
+    ) -> Result<Self> {
         let (configuration, followed) = watch::channel(configuration);
         let (runs, mut wanted) = watch::channel(true);
         let discovery = Discovery::new(followed);
@@ -47,7 +58,7 @@ impl ControlPlane {
             .add_service(CertificateService::new(Arc::clone(&authority)))
             .prepare();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let bind = move || std::net::TcpListener::bind(("127.0.0.1", PORT));
+        let bind = move || std::net::TcpListener::bind(("127.0.0.1", port));
         let first = namespace.run(bind)?.context("binding the control plane")?;
         let serve = async move {
             let mut listener = Some(first);
@@ -59,7 +70,7 @@ impl ControlPlane {
                 listener.set_nonblocking(true)?;
                 let listener = TcpListener::from_std(listener)?;
                 tokio::select! {
-                    () = tls_server::serve(listener, acceptor.clone(), routes.clone()) => {}
+                    () = tls_server::serve(&listener, acceptor.clone(), routes.clone()) => {}
                     _ = wanted.wait_for(|runs| !*runs) => {}
                 }
             }

@@ -38,6 +38,7 @@ use pilot_xds::type_urls::{CLUSTER, LISTENER, NAME_TABLE};
 use prost::{Message, Name};
 
 use super::configuration::{self, address, any, filter};
+use super::grpc;
 
 /// Configuration of a proxy.
 #[derive(Clone, Default)]
@@ -48,6 +49,8 @@ pub(crate) struct Configuration {
     pub(crate) captures: bool,
     /// Addresses by host.
     pub(crate) names: Vec<(&'static str, &'static str)>,
+    /// Address of a gRPC server that speaks xDS itself.
+    pub(crate) grpc: Option<SocketAddr>,
 }
 
 /// A port of Envoy that passes HTTP requests on to an address.
@@ -78,6 +81,16 @@ impl Configuration {
         Self { version: 1, ports: vec![port], ..Self::default() }
     }
 
+    /// Returns a configuration that passes HTTP from port 8080 over mTLS to port 8443 of the same
+    /// Envoy, and from there to another port. Both ends have the identity of a service account.
+    pub(crate) fn mtls(account: &'static str, to: u16) -> Self {
+        let mut configuration = Self::http(8080, 8443);
+        configuration.ports.extend(Self::http(8443, to).ports);
+        configuration.ports[0].tls = Tls::Upstream(account);
+        configuration.ports[1].tls = Tls::Downstream(account);
+        configuration
+    }
+
     /// Returns the resources of a type with their names.
     pub(super) fn resources(&self, type_url: &str) -> Vec<(String, Any)> {
         let ports = self.ports.iter();
@@ -87,9 +100,12 @@ impl Configuration {
             NAME_TABLE => vec![(String::new(), self.name_table())],
             _ => Vec::new(),
         };
+        if let Some(server) = self.grpc {
+            found.extend(grpc::resource(type_url, server));
+        }
         if self.captures {
             let sidecar = Node { id: "sidecar~".to_owned(), ..Node::default() };
-            let captured = configuration::resources(type_url, &sidecar);
+            let captured = configuration::resources(type_url, &sidecar, &NameTable::default());
             found.extend(captured.into_iter().map(|resource| (resource.name, resource.message)));
         }
         found

@@ -1,8 +1,10 @@
 //! The state machine against a simulated Envoy, with a simulated clock.
 
 mod behaviours;
+mod lonely_child;
 mod orders;
 mod shutdown;
+mod validation;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -105,7 +107,7 @@ impl World {
 
     fn act(&mut self, action: Action) {
         match action {
-            Action::Check(revision) => self.checking.push(revision),
+            Action::Check(revision) | Action::Validate(revision) => self.checking.push(revision),
             Action::Spawn { epoch, revision } => {
                 assert!(!self.terminated, "no start after SIGTERM");
                 assert!(self.living.insert(epoch, revision).is_none(), "one process per epoch");
@@ -138,6 +140,12 @@ impl World {
         let armed: BTreeSet<_> = self.timers.keys().copied().collect();
         assert_eq!(armed, self.state.armed);
         assert_eq!(self.serving.is_some(), self.state.epochs.serving().is_some());
+        if self.state.lost_parent.is_some() && matches!(self.state.phase, Phase::Running) {
+            let (child, _) = self.living.first_key_value().expect("a child is left");
+            assert!(self.living.len() == 1 && self.serving.is_none());
+            let is_bounded = armed.contains(&Timer::Guard(*child)) || self.killed.contains(child);
+            assert!(is_bounded, "a child without parent has a deadline");
+        }
         if self.exit.is_some() {
             assert!(self.timers.is_empty(), "no timer outlives supervision");
             return;
@@ -169,6 +177,25 @@ impl World {
     /// Lets time pass until a timer expires.
     fn wait_for(&mut self, timer: Timer) {
         while self.wait().expect("the timer is armed") != timer {}
+    }
+
+    /// Lets the first Envoy fail, and waits for its next start.
+    fn fail_start(&mut self) {
+        self.send(Event::Exited(0, crash()));
+        if let Some(revision) = self.checking.first().copied() {
+            self.send(Event::Checked(revision, Verdict::Allowed));
+        }
+        while self.living.is_empty() {
+            self.wait().expect("a start is scheduled");
+        }
+    }
+
+    /// A world in which epoch 0 serves A, and epoch 1 starts with B.
+    fn restarting() -> Self {
+        let mut world = Self::serving(A);
+        world.send(Event::Desired(B));
+        world.send(Event::Checked(B, Verdict::Allowed));
+        world
     }
 
     /// Lets the hot restart to a revision succeed: check, spawn, live, exit of the parent.

@@ -12,6 +12,7 @@ enum Step {
     Allow,
     Block,
     Reject,
+    FailCheck,
     Respond,
     Live(bool),
     Crash(bool),
@@ -38,6 +39,7 @@ impl World {
             Step::Allow => verdict(Verdict::Allowed),
             Step::Block => verdict(Verdict::Blocked(String::new())),
             Step::Reject => verdict(Verdict::Rejected(String::new())),
+            Step::FailCheck => verdict(Verdict::Failed(String::new())),
             Step::Respond => pick(true).map(Event::Responding),
             Step::Live(newest) => pick(newest).map(Event::Live),
             Step::Crash(newest) => pick(newest).map(|epoch| Event::Exited(epoch, crash())),
@@ -94,7 +96,7 @@ impl World {
 /// All orders of steps, to this depth, from each of several states.
 #[test]
 fn all_orders_of_a_few_events_keep_invariants() {
-    const STEPS: [Step; 10] = [
+    const STEPS: [Step; 11] = [
         Step::Desire(1),
         Step::Desire(2),
         Step::Allow,
@@ -103,6 +105,7 @@ fn all_orders_of_a_few_events_keep_invariants() {
         Step::Live(true),
         Step::Crash(true),
         Step::Crash(false),
+        Step::ExitCleanly(false),
         Step::Wait,
         Step::Terminate,
     ];
@@ -119,10 +122,10 @@ fn all_orders_of_a_few_events_keep_invariants() {
     }
     explore(&World::new(settings()), 4);
     explore(&World::serving(A), 4);
-    let mut restarting = World::serving(A);
-    restarting.send(Event::Desired(B));
-    restarting.send(Event::Checked(B, Verdict::Allowed));
-    explore(&restarting, 4);
+    explore(&World::restarting(), 4);
+    let mut alone = World::restarting();
+    alone.send(Event::Exited(0, crash()));
+    explore(&alone, 4);
 }
 
 fn steps() -> impl Strategy<Value = Step> {
@@ -131,6 +134,7 @@ fn steps() -> impl Strategy<Value = Step> {
         4 => Just(Step::Allow),
         1 => Just(Step::Block),
         1 => Just(Step::Reject),
+        1 => Just(Step::FailCheck),
         2 => Just(Step::Respond),
         5 => any::<bool>().prop_map(Step::Live),
         4 => any::<bool>().prop_map(Step::Crash),

@@ -29,6 +29,35 @@ fn drain_ends_at_its_deadline() {
 }
 
 #[test]
+fn changed_settings_apply_to_the_next_drain() {
+    let mut world = World::serving(A);
+    let deadline = Some(Duration::from_secs(4));
+    let drain = drain::Plan { deadline, ..settings().drain };
+    world.send(Event::Settings(Settings { drain, ..settings() }));
+    world.send(Event::Terminate);
+    world.wait_for(Timer::DrainDeadline);
+    assert_eq!(world.now, Duration::from_secs(4));
+    exits_with(world, &Exit::Terminated);
+}
+
+#[test]
+fn parent_of_a_started_child_keeps_its_time() {
+    let shorter = Settings { parent_exit: Duration::from_secs(3), ..settings() };
+    for (has_started, expected) in [(true, 20), (false, 3)] {
+        let mut world = World::serving(A);
+        if !has_started {
+            world.send(Event::Settings(shorter.clone()));
+        }
+        world.send(Event::Desired(B));
+        world.send(Event::Checked(B, Verdict::Allowed));
+        world.send(Event::Settings(shorter.clone()));
+        world.send(Event::Live(1));
+        world.wait_for(Timer::Kill(0));
+        assert_eq!(world.now, Duration::from_secs(expected));
+    }
+}
+
+#[test]
 fn drain_ends_with_the_last_connection() {
     let mut world = draining();
     world.wait_for(Timer::CountConnections);

@@ -1,0 +1,68 @@
+//! Flags of `proxy` in Istio's versions of 2017.
+
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+use mesh::proxy_config_rules::is_address;
+
+/// Flags of 2017. Most are fields of `ProxyConfig` today, which take precedence.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Flags of 2017")]
+pub struct ClassicArgs {
+    /// Address of the pod, unless `INSTANCE_IP` is set
+    #[arg(long)]
+    pub ip: Option<String>,
+    /// `POD.NAMESPACE`, unless `POD_NAME` and `POD_NAMESPACE` are set
+    #[arg(long)]
+    pub id: Option<String>,
+    /// `serviceCluster` of `ProxyConfig`
+    #[arg(long = "serviceCluster", value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub service_cluster: Option<String>,
+    /// `configPath` of `ProxyConfig`
+    #[arg(long = "configPath", value_name = "FOLDER")]
+    pub config_path: Option<String>,
+    /// `binaryPath` of `ProxyConfig`
+    #[arg(long = "binaryPath", value_name = "FILE")]
+    pub binary_path: Option<String>,
+    /// Zone of the proxy, unless the label `istio-locality` names one
+    #[arg(long = "availabilityZone", value_name = "ZONE")]
+    pub availability_zone: Option<String>,
+    /// `drainDuration` of `ProxyConfig`
+    #[arg(long = "drainDuration", value_name = "DURATION", value_parser = go_duration::positive)]
+    pub drain_duration: Option<Duration>,
+    /// Life of the old Envoy after a hot restart, longer than the drain duration
+    /// [default: the drain duration and 5s]
+    #[arg(long = "parentShutdownDuration", value_name = "DURATION", value_parser = go_duration::positive)]
+    pub parent_shutdown_duration: Option<Duration>,
+    /// `discoveryAddress` of `ProxyConfig`
+    #[arg(long = "discoveryAddress", value_name = "HOST:PORT", value_parser = address)]
+    pub discovery_address: Option<String>,
+    /// `zipkinAddress` of `ProxyConfig`
+    #[arg(long = "zipkinAddress", value_name = "HOST:PORT", value_parser = address_or_none)]
+    pub zipkin_address: Option<String>,
+    /// Connect timeout of the static clusters
+    #[arg(long = "connectTimeout", value_name = "DURATION", value_parser = go_duration::positive)]
+    pub connect_timeout: Option<Duration>,
+    /// `statsdUdpAddress` of `ProxyConfig`
+    #[arg(long = "statsdUdpAddress", value_name = "HOST:PORT")]
+    pub statsd_udp_address: Option<String>,
+    /// `proxyAdminPort` of `ProxyConfig`
+    #[arg(long = "proxyAdminPort", value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub proxy_admin_port: Option<u16>,
+    /// `controlPlaneAuthPolicy` of `ProxyConfig`: NONE or `MUTUAL_TLS`
+    #[arg(long = "controlPlaneAuthPolicy", value_name = "POLICY")]
+    pub control_plane_auth_policy: Option<String>,
+}
+
+fn address(text: &str) -> Result<String, String> {
+    // The agent replaces `$(HOST_IP)` by the node's address.
+    if is_address(&text.replacen("$(HOST_IP)", "127.0.0.1", 1)) {
+        return Ok(text.to_owned());
+    }
+    Err("expected HOST:PORT without a scheme, and a port from 1 to 65535".to_owned())
+}
+
+fn address_or_none(text: &str) -> Result<String, String> {
+    if text.is_empty() { Ok(String::new()) } else { address(text) }
+}

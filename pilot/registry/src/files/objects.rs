@@ -1,0 +1,53 @@
+//! Objects of files.
+
+use std::collections::BTreeMap;
+
+use crate::event::ObjectKey;
+use crate::namespace::Namespace;
+use crate::node::Node;
+use crate::pod::Pod;
+use crate::service::Service;
+use crate::slice::Slice;
+
+/// Objects of a file or of a directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileObjects {
+    /// Services.
+    pub services: BTreeMap<ObjectKey, Service>,
+    /// Slices.
+    pub slices: BTreeMap<ObjectKey, Slice>,
+    /// Pods.
+    pub pods: BTreeMap<ObjectKey, Pod>,
+    /// Nodes.
+    pub nodes: BTreeMap<ObjectKey, Node>,
+    /// Namespaces.
+    pub namespaces: BTreeMap<ObjectKey, Namespace>,
+}
+
+impl FileObjects {
+    /// Adds objects that are not yet there. Returns kind and name of those that are.
+    pub(super) fn add(&mut self, other: &Self) -> Vec<(&'static str, ObjectKey)> {
+        let mut known = Vec::new();
+        add("Service", &mut self.services, &other.services, &mut known);
+        add("EndpointSlice", &mut self.slices, &other.slices, &mut known);
+        add("Pod", &mut self.pods, &other.pods, &mut known);
+        add("Node", &mut self.nodes, &other.nodes, &mut known);
+        add("Namespace", &mut self.namespaces, &other.namespaces, &mut known);
+        known
+    }
+}
+
+fn add<T: Clone>(
+    kind: &'static str,
+    objects: &mut BTreeMap<ObjectKey, T>,
+    others: &BTreeMap<ObjectKey, T>,
+    known: &mut Vec<(&'static str, ObjectKey)>,
+) {
+    for (key, object) in others {
+        if objects.contains_key(key) {
+            known.push((kind, key.clone()));
+        } else {
+            objects.insert(key.clone(), object.clone());
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! API servers, and an index that watches the first of them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use e2e::api_servers::ApiServers;
+use http::{Method, Request};
+use kube::Client;
+use pilot_registry::event::{Event, Update};
+use pilot_registry::files;
+use pilot_registry::hostname::Hostname;
+use pilot_registry::index::Index;
+use pilot_registry::kubernetes;
+use pilot_registry::manifest::ObjectDefaults;
+use pilot_registry::snapshot::Snapshot;
+use serde_json::{Value, json};
+
+pub(crate) struct Mesh {
+    pub(crate) servers: ApiServers,
+    clients: [Client; 2],
+    index: Arc<Mutex<Index>>,
+}
+
+impl Mesh {
+    pub(crate) async fn start(servers: ApiServers) -> Result<Self> {
+        let clients = [servers.admin(0).await?, servers.admin(1).await?];
+        let index = Arc::new(Mutex::new(Index::default()));
+        let shared = Arc::clone(&index);
+        let offer = move |event| {
+            shared.lock().unwrap_or_else(PoisonError::into_inner).apply(event);
+        };
+        let watch = kubernetes::watch(servers.admin(0).await?, ObjectDefaults::default(), offer);
+        tokio::spawn(watch);
+        let mesh = Self { servers, clients, index };
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
+        mesh.apply(0, "/api/v1/namespaces/shop", &namespace).await?;
+        for (node, zone) in [("n1", "z1"), ("n2", "z2")] {
+            mesh.node(node, zone).await?;
+        }
+        Ok(mesh)
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner).snapshot()
+    }
+
+    /// Addresses and zones of the service `web`.
+    pub(crate) fn web(&self) -> Result<Vec<(String, String)>> {
+        let hostname = Hostname::parse("web.shop.svc.cluster.local")?;
+        let snapshot = self.snapshot();
+        let set = snapshot.endpoints(&hostname, 80).context("the service is unknown")?;
+        let text = set.endpoints.iter();
+        Ok(text.map(|it| (it.address.to_string(), it.locality.zone.to_string())).collect())
+    }
+
+    /// Waits until the snapshot is the one of the lists of an API server.
+    pub(crate) async fn settled(&self, server: usize) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let (listed, known) = (self.listed(server).await?, self.snapshot());
+            if listed == known {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                bail!("the lists say {}, the watches {}", summary(&listed), summary(&known));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Waits for a condition.
+    pub(crate) async fn until(
+        &self,
+        what: &str,
+        mut holds: impl AsyncFnMut(&Self) -> Result<bool>,
+    ) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while !holds(self).await? {
+            ensure!(Instant::now() < deadline, "it does not come to this: {what}");
+            tokio::time::sleep(PAUSE).await;
+        }
+        Ok(())
+    }
+
+    async fn listed(&self, server: usize) -> Result<Snapshot> {
+        let mut index = Index::default();
+        for (path, api_version, kind) in LISTS {
+            let mut list = self.get(server, path).await?;
+            let items = list["items"].as_array_mut().context("a list has items")?;
+            for item in &mut *items {
+                item["apiVersion"] = api_version.into();
+                item["kind"] = kind.into();
+                item["metadata"]["managedFields"] = Value::Null;
+            }
+            let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+            let objects = files::parse(&list.to_string(), &ObjectDefaults::default())?.objects;
+            index.apply(match kind {
+                "Namespace" => Event::Namespaces(replace(objects.namespaces.into_values())),
+                "Node" => Event::Nodes(replace(objects.nodes.into_values())),
+                "Pod" => Event::Pods(replace(objects.pods.into_values())),
+                "EndpointSlice" => Event::Slices(replace(objects.slices.into_values())),
+                _ => Event::Services(replace(objects.services.into_values())),
+            });
+        }
+        Ok(index.snapshot())
+    }
+
+    pub(crate) async fn get(&self, server: usize, path: &str) -> Result<Value> {
+        let request = Request::builder().uri(path).body(Vec::new())?;
+        Ok(self.clients[server].request(request).await?)
+    }
+
+    /// Creates or changes an object.
+    pub(crate) async fn apply(&self, server: usize, path: &str, object: &Value) -> Result<()> {
+        let request = Request::builder()
+            .method(Method::PATCH)
+            .uri(format!("{path}?fieldManager=test&force=true"))
+            .header("content-type", "application/apply-patch+yaml")
+            .body(object.to_string().into_bytes())?;
+        self.clients[server].request::<Value>(request).await.with_context(|| path.to_owned())?;
+        Ok(())
+    }
+
+    /// Deletes an object, if it is there.
+    pub(crate) async fn delete(&self, server: usize, path: &str) -> Result<()> {
+        let request = Request::builder()
+            .method(Method::DELETE)
+            .uri(format!("{path}?gracePeriodSeconds=0"))
+            .body(Vec::new())?;
+        match self.clients[server].request::<Value>(request).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(error)) if error.code == 404 => Ok(()),
+            Err(error) => Err(error).with_context(|| path.to_owned()),
+        }
+    }
+
+    pub(crate) async fn node(&self, name: &str, zone: &str) -> Result<()> {
+        let labels =
+            json!({"topology.kubernetes.io/region": "r", "topology.kubernetes.io/zone": zone});
+        let node = json!({"apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": name, "labels": labels}});
+        self.apply(0, &format!("/api/v1/nodes/{name}"), &node).await
+    }
+
+    pub(crate) async fn service(&self, server: usize, name: &str, port: u16) -> Result<()> {
+        let service = json!({"apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": name, "namespace": "shop"},
+            "spec": {"selector": {"app": name}, "ports": [
+                {"name": "http", "port": port, "protocol": "TCP", "targetPort": "http"}]}});
+        self.apply(server, &format!("/api/v1/namespaces/shop/services/{name}"), &service).await
+    }
+
+    /// Creates a pod of a service, or changes its status.
+    pub(crate) async fn pod(
+        &self,
+        server: usize,
+        name: &str,
+        app: &str,
+        address: &str,
+        phase: &str,
+    ) -> Result<()> {
+        let path = format!("/api/v1/namespaces/shop/pods/{name}");
+        let node = if name.ends_with(['1', '3', '5', '7', '9']) { "n1" } else { "n2" };
+        let container = json!({"name": "app", "image": "app",
+            "ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"}]});
+        let pod = json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "namespace": "shop", "labels": {"app": app}},
+            "spec": {"nodeName": node, "containers": [container]}});
+        self.apply(server, &path, &pod).await?;
+        let ready = if phase == "Running" { "True" } else { "False" };
+        let status = json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "namespace": "shop"},
+            "status": {"phase": phase, "podIP": address, "podIPs": [{"ip": address}],
+                "conditions": [{"type": "Ready", "status": ready}]}});
+        self.apply(server, &format!("{path}/status"), &status).await
+    }
+
+    pub(crate) async fn slice(
+        &self,
+        server: usize,
+        name: &str,
+        addresses: &[String],
+    ) -> Result<()> {
+        let endpoints = addresses.iter().map(|it| json!({"addresses": [it]})).collect::<Vec<_>>();
+        let labels = json!({"kubernetes.io/service-name": "web"});
+        let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {"name": name, "namespace": "shop", "labels": labels},
+            "addressType": "IPv4", "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
+            "endpoints": endpoints});
+        self.apply(server, &format!("{SLICES}/{name}"), &slice).await
+    }
+
+    /// Deletes all services, slices and pods of the namespace.
+    pub(crate) async fn clear(&self) -> Result<()> {
+        for path in [SERVICES, PODS, SLICES] {
+            let list = self.get(0, path).await?;
+            for item in list["items"].as_array().context("a list has items")? {
+                let name = item["metadata"]["name"].as_str().context("an object has a name")?;
+                self.delete(0, &format!("{path}/{name}")).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn replace<T>(objects: impl Iterator<Item = T>) -> Update<T> {
+    Update::Replace(objects.collect())
+}
+
+fn summary(snapshot: &Snapshot) -> String {
+    let sets = snapshot.services().map(|service| {
+        let ports = service.ports.iter().map(|port| port.number);
+        let sets = ports.filter_map(|port| snapshot.endpoints(&service.hostname, port));
+        (service.hostname.as_str(), sets.map(|set| set.endpoints.len()).collect::<Vec<_>>())
+    });
+    let workloads: Vec<_> = snapshot.workloads().map(|it| (&it.name, &it.addresses)).collect();
+    format!("{:?} {workloads:?}", sets.collect::<Vec<_>>())
+}
+
+pub(crate) const SERVICES: &str = "/api/v1/namespaces/shop/services";
+pub(crate) const PODS: &str = "/api/v1/namespaces/shop/pods";
+pub(crate) const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices";
+
+const LISTS: [(&str, &str, &str); 5] = [
+    ("/api/v1/namespaces", "v1", "Namespace"),
+    ("/api/v1/nodes", "v1", "Node"),
+    ("/api/v1/pods", "v1", "Pod"),
+    ("/apis/discovery.k8s.io/v1/endpointslices", "discovery.k8s.io/v1", "EndpointSlice"),
+    ("/api/v1/services", "v1", "Service"),
+];
+
+const PATIENCE: Duration = Duration::from_secs(120);
+const PAUSE: Duration = Duration::from_millis(50);

@@ -1,0 +1,148 @@
+//! Histories of objects.
+
+use anyhow::{Result, ensure};
+
+use crate::mesh::{Mesh, PODS, SERVICES, SLICES};
+
+pub(crate) async fn service_scales_from_0_to_50_to_0(mesh: &mut Mesh) -> Result<()> {
+    mesh.service(0, "web", 80).await?;
+    mesh.until("the service is known", async |mesh| Ok(mesh.web().is_ok())).await?;
+    ensure!(mesh.web()?.is_empty());
+    for number in 0..50 {
+        let address = format!("10.1.0.{number}");
+        mesh.pod(0, &format!("web-{number}"), "web", &address, "Running").await?;
+    }
+    mesh.until("there are 50 endpoints", async |mesh| Ok(mesh.web()?.len() == 50)).await?;
+    mesh.settled(0).await?;
+    for number in 0..50 {
+        mesh.delete(0, &format!("{PODS}/web-{number}")).await?;
+    }
+    mesh.until("there is no endpoint", async |mesh| Ok(mesh.web()?.is_empty())).await?;
+    mesh.settled(0).await?;
+    mesh.clear().await
+}
+
+pub(crate) async fn relabelled_node_moves_its_endpoints(mesh: &mut Mesh) -> Result<()> {
+    mesh.service(0, "web", 80).await?;
+    mesh.slice(0, "by-hand", &["10.1.0.1".to_owned()]).await?;
+    mesh.pod(0, "web-1", "web", "10.1.0.1", "Running").await?;
+    let zone = |zone: &str| vec![("10.1.0.1".to_owned(), zone.to_owned())];
+    let here = zone("z1");
+    mesh.until("the endpoint is in z1", async |mesh| Ok(mesh.web().is_ok_and(|it| it == here)))
+        .await?;
+    mesh.node("n1", "z3").await?;
+    // The controller writes its slice anew some time; the one written by hand says no zone.
+    mesh.settled(0).await?;
+    mesh.node("n1", "z1").await?;
+    mesh.settled(0).await?;
+    mesh.clear().await
+}
+
+pub(crate) async fn reused_address_belongs_to_the_new_pod(mesh: &mut Mesh) -> Result<()> {
+    mesh.service(0, "web", 80).await?;
+    mesh.pod(0, "job-1", "job", "10.1.0.9", "Running").await?;
+    mesh.pod(0, "job-1", "job", "10.1.0.9", "Succeeded").await?;
+    mesh.pod(0, "web-2", "web", "10.1.0.9", "Running").await?;
+    let owner = "10.1.0.9".parse()?;
+    mesh.until("the address is the new pod's", async |mesh| {
+        let snapshot = mesh.snapshot();
+        Ok(snapshot.workload_at(owner).is_some_and(|workload| *workload.name == *"web-2"))
+    })
+    .await?;
+    mesh.delete(0, &format!("{PODS}/web-2")).await?;
+    mesh.pod(0, "web-3", "web", "10.1.0.9", "Running").await?;
+    mesh.settled(0).await?;
+    mesh.clear().await
+}
+
+pub(crate) async fn restarted_api_server_is_caught_up_with(mesh: &mut Mesh) -> Result<()> {
+    mesh.service(0, "web", 80).await?;
+    mesh.pod(0, "web-1", "web", "10.1.0.1", "Running").await?;
+    mesh.pod(0, "web-2", "web", "10.1.0.2", "Running").await?;
+    mesh.settled(0).await?;
+    let slices = mesh.get(1, SLICES).await?;
+    let old = slices["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+    mesh.servers.kill(0)?;
+    // What is deleted and made now is in no watch: the versions in between are compacted.
+    mesh.delete(1, &format!("{PODS}/web-1")).await?;
+    mesh.delete(1, &format!("{SERVICES}/web")).await?;
+    mesh.service(1, "db", 5432).await?;
+    mesh.pod(1, "db-1", "db", "10.1.0.1", "Running").await?;
+    mesh.until("the old version is compacted", async |mesh| {
+        // Each try is a write, since compaction needs newer versions.
+        mesh.slice(1, "by-hand", &["10.1.0.7".to_owned()]).await?;
+        mesh.delete(1, &format!("{SLICES}/by-hand")).await?;
+        let exact = format!("{SLICES}?resourceVersion={old}&resourceVersionMatch=Exact");
+        Ok(mesh.get(1, &exact).await.is_err())
+    })
+    .await?;
+    mesh.servers.start_again(0)?;
+    mesh.settled(1).await?;
+    ensure!(mesh.web().is_err(), "the deleted service is gone");
+    mesh.clear().await
+}
+
+pub(crate) async fn restarted_store_is_caught_up_with(mesh: &mut Mesh) -> Result<()> {
+    mesh.service(0, "web", 80).await?;
+    mesh.settled(0).await?;
+    mesh.servers.restart_store()?;
+    mesh.until("the API server writes again", async |mesh| {
+        Ok(mesh.pod(0, "web-1", "web", "10.1.0.1", "Running").await.is_ok())
+    })
+    .await?;
+    mesh.until("there is one endpoint", async |mesh| Ok(mesh.web()?.len() == 1)).await?;
+    mesh.settled(0).await?;
+    mesh.clear().await
+}
+
+pub(crate) async fn random_histories_end_as_the_lists_say(mesh: &mut Mesh) -> Result<()> {
+    let mut random = Random(7);
+    for round in 0..8 {
+        for _ in 0..40 {
+            step(mesh, 0, &mut random).await?;
+        }
+        if round % 3 == 2 {
+            mesh.servers.kill(0)?;
+            for _ in 0..20 {
+                step(mesh, 1, &mut random).await?;
+            }
+            mesh.servers.start_again(0)?;
+        }
+        mesh.settled(0).await?;
+    }
+    mesh.clear().await
+}
+
+async fn step(mesh: &Mesh, server: usize, random: &mut Random) -> Result<()> {
+    let app = ["web", "db"][random.below(2)];
+    let pod = format!("{app}-{}", random.below(4));
+    let address = format!("10.1.0.{}", random.below(5));
+    match random.below(12) {
+        0 | 1 => mesh.service(server, app, [80, 81][random.below(2)]).await,
+        2 => mesh.delete(server, &format!("{SERVICES}/{app}")).await,
+        3..=6 => {
+            let phase = ["Running", "Running", "Pending", "Failed"][random.below(4)];
+            // A finished pod stays so; a pod of this name is a new one.
+            mesh.delete(server, &format!("{PODS}/{pod}")).await?;
+            mesh.pod(server, &pod, app, &address, phase).await
+        }
+        7 | 8 => mesh.delete(server, &format!("{PODS}/{pod}")).await,
+        9 => mesh.slice(server, "by-hand", &[address]).await,
+        10 => mesh.delete(server, &format!("{SLICES}/by-hand")).await,
+        _ if server == 0 => mesh.node("n1", ["z1", "z3"][random.below(2)]).await,
+        _ => Ok(()),
+    }
+}
+
+/// Numbers that are the same in every run (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((mixed ^ (mixed >> 31)) % end as u64).unwrap_or_default()
+    }
+}

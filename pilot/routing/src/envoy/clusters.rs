@@ -1,0 +1,436 @@
+//! Clusters.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::cluster::v3::circuit_breakers::Thresholds;
+use envoy_types::pb::envoy::config::cluster::v3::cluster::common_lb_config::{
+    LocalityConfigSpecifier, LocalityWeightedLbConfig,
+};
+use envoy_types::pb::envoy::config::cluster::v3::cluster::{
+    ClusterDiscoveryType, CommonLbConfig, CustomClusterType, DiscoveryType, EdsClusterConfig,
+    LbPolicy,
+};
+use envoy_types::pb::envoy::config::cluster::v3::{CircuitBreakers, Cluster};
+use envoy_types::pb::envoy::config::core::v3::{
+    BindConfig, ExtraSourceAddress, Http1ProtocolOptions, Http2ProtocolOptions,
+};
+use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
+use envoy_types::pb::envoy::config::endpoint::v3::{
+    ClusterLoadAssignment, Endpoint, LbEndpoint, LocalityLbEndpoints,
+};
+use envoy_types::pb::envoy::extensions::clusters::common::dns::v3::DnsLookupFamily;
+use envoy_types::pb::envoy::extensions::clusters::dns::v3::DnsCluster;
+use envoy_types::pb::envoy::extensions::upstreams::http::v3::HttpProtocolOptions;
+use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::{
+    ExplicitHttpConfig, UpstreamProtocolOptions, UseDownstreamHttpConfig, explicit_http_config,
+};
+use envoy_types::pb::google::protobuf::value::Kind;
+use envoy_types::pb::google::protobuf::{Any, Value};
+use pilot_registry::hostname::Hostname;
+use pilot_registry::protocol::{Protocol, ProtocolClass};
+use pilot_registry::service::{Resolution, Service, ServicePort};
+
+use super::context::{Context, Origin};
+use super::message::{
+    address, ads, any, duration, list, metadata, number, object, socket_address, text,
+};
+use super::tls::{self, ClientTls};
+use super::{Generator, Reference, names};
+use crate::scope::AliasTarget;
+use crate::view::{Families, Interception, ProxyKind};
+
+/// Generator of clusters (CDS).
+#[derive(Clone, Copy, Debug)]
+pub struct Clusters;
+
+/// Inputs of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ClusterInputs {
+    /// A port of a service.
+    Service(ServiceCluster),
+    /// An alias of a host that the mesh does not know.
+    Alias(AliasCluster),
+    /// Connections to unknown destinations.
+    Passthrough,
+    /// No destination.
+    BlackHole,
+    /// The application.
+    Inbound(InboundCluster),
+}
+
+/// Inputs of the cluster of a service port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ServiceCluster {
+    host: ServiceRef,
+    port: u16,
+    protocol: Protocol,
+    is_balanced: bool,
+    is_sticky: bool,
+    tls: Option<ClientTls>,
+}
+
+/// Inputs of the cluster of an alias.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct AliasCluster {
+    host: ServiceRef,
+    port: u16,
+    protocol: Protocol,
+    target: Hostname,
+    families: Families,
+}
+
+/// Service as a cluster's metadata names it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ServiceRef {
+    hostname: Hostname,
+    name: Arc<str>,
+    namespace: Arc<str>,
+}
+
+/// Inputs of a cluster of the application.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct InboundCluster {
+    /// Port of the application; `None` for ports that no service leads to.
+    port: Option<u16>,
+    protocol: Protocol,
+    /// Fixed address of the application instead of the one that the client used.
+    destination: Option<IpAddr>,
+    /// Source addresses of connections; empty if they have the client's.
+    sources: Vec<IpAddr>,
+}
+
+impl Generator for Clusters {
+    type Inputs = ClusterInputs;
+    type Message = Cluster;
+
+    fn names(context: &Context<'_>) -> BTreeSet<String> {
+        let services = context.scope.services();
+        let ports =
+            services.flat_map(|service| service.ports.iter().map(move |port| (service, port)));
+        let mut found: BTreeSet<_> = ports
+            .map(|(service, port)| names::outbound(port.number, &service.hostname))
+            .filter(|name| Self::inputs(context, name).is_some())
+            .collect();
+        found.extend([names::PASSTHROUGH, names::BLACK_HOLE].map(str::to_owned));
+        if captures_inbound(context) {
+            found.insert(names::INBOUND_PASSTHROUGH.to_owned());
+            found.extend(context.inbound_ports().map(|target| names::inbound(target.port)));
+        }
+        found
+    }
+
+    fn inputs(context: &Context<'_>, name: &str) -> Option<ClusterInputs> {
+        match name {
+            names::PASSTHROUGH => return Some(ClusterInputs::Passthrough),
+            names::BLACK_HOLE => return Some(ClusterInputs::BlackHole),
+            names::INBOUND_PASSTHROUGH if captures_inbound(context) => {
+                let destination = None;
+                let protocol = Protocol::Undeclared;
+                let sources = inbound_sources(context);
+                let inbound = InboundCluster { port: None, protocol, destination, sources };
+                return Some(ClusterInputs::Inbound(inbound));
+            }
+            _ => {}
+        }
+        if let Some(port) = names::parse_inbound(name).filter(|_| captures_inbound(context)) {
+            let target = context.inbound_ports().find(|target| target.port == port)?;
+            let loopback = context.proxy.families().loopback();
+            let local = context.mesh.inbound_to_localhost.then(|| loopback[0]);
+            return Some(ClusterInputs::Inbound(InboundCluster {
+                port: Some(port),
+                protocol: target.service_port.protocol,
+                destination: local,
+                sources: if local.is_some() { Vec::new() } else { inbound_sources(context) },
+            }));
+        }
+        let (port, hostname) = names::parse_outbound(name)?;
+        let service = context.scope.service(&hostname)?;
+        let port = service.port(port)?;
+        if port.protocol.class() == ProtocolClass::Udp {
+            return None;
+        }
+        service_inputs(context, service, port)
+    }
+
+    fn build(inputs: &ClusterInputs) -> Cluster {
+        match inputs {
+            ClusterInputs::Service(service) => service.build(),
+            ClusterInputs::Alias(alias) => alias.build(),
+            ClusterInputs::Inbound(inbound) => inbound.build(),
+            ClusterInputs::Passthrough => Cluster {
+                typed_extension_protocol_options: protocol_options(Protocol::Undeclared),
+                ..original_destination(names::PASSTHROUGH)
+            },
+            ClusterInputs::BlackHole => {
+                cluster(names::BLACK_HOLE, DiscoveryType::Static, LbPolicy::RoundRobin)
+            }
+        }
+    }
+
+    fn references(inputs: &ClusterInputs) -> BTreeSet<Reference> {
+        match inputs {
+            ClusterInputs::Service(service) if service.is_balanced => {
+                [Reference::Endpoints(service.name())].into()
+            }
+            _ => BTreeSet::new(),
+        }
+    }
+
+    fn why(context: &Context<'_>, name: &str) -> BTreeSet<Origin> {
+        let mut origins = BTreeSet::new();
+        if let Some(port) = names::parse_inbound(name) {
+            origins.insert(context.origin_of_workload());
+            let mut targets = context.targets.iter().filter(|target| target.port == port);
+            let oldest = targets.next().and_then(|it| context.snapshot.service(&it.service));
+            origins.extend(oldest.map(|service| Origin::service(service)));
+        } else if let Some((port, hostname)) = names::parse_outbound(name) {
+            let service = context.scope.service(&hostname);
+            origins.extend(service.map(|service| Origin::service(service)));
+            let accounts = context.snapshot.service_accounts(&hostname, port);
+            origins.extend(
+                accounts
+                    .iter()
+                    .map(|(namespace, name)| Origin::new("ServiceAccount", namespace, name)),
+            );
+        } else {
+            origins.insert(Origin::mesh());
+        }
+        origins
+    }
+}
+
+fn captures_inbound(context: &Context<'_>) -> bool {
+    context.proxy.kind == ProxyKind::Sidecar && context.proxy.interception != Interception::None
+}
+
+/// Source addresses of connections to the application. Under TPROXY they have the client's.
+fn inbound_sources(context: &Context<'_>) -> Vec<IpAddr> {
+    match context.proxy.interception {
+        Interception::Tproxy => Vec::new(),
+        Interception::Redirect | Interception::None => context.proxy.families().inbound_source(),
+    }
+}
+
+fn service_inputs(
+    context: &Context<'_>,
+    service: &Service,
+    port: &ServicePort,
+) -> Option<ClusterInputs> {
+    let host = ServiceRef {
+        hostname: service.hostname.clone(),
+        name: service.name.clone(),
+        namespace: service.namespace.clone(),
+    };
+    let (port, protocol) = (port.number, port.protocol);
+    let is_balanced = match &service.resolution {
+        Resolution::ClientSide => true,
+        Resolution::OriginalDestination => false,
+        Resolution::Alias(target) => {
+            let AliasTarget::External(target) = context.scope.alias_target(target) else {
+                return None;
+            };
+            let families = context.proxy.families();
+            let alias = AliasCluster { host, port, protocol, target, families };
+            return Some(ClusterInputs::Alias(alias));
+        }
+    };
+    let accounts = || context.snapshot.service_accounts(&service.hostname, port);
+    let tls = (is_balanced && context.mesh.auto_mtls).then(|| ClientTls {
+        server_name: names::server_name(port, &service.hostname),
+        identities: accounts()
+            .iter()
+            .map(|(namespace, account)| context.mesh.identity(namespace, account))
+            .collect(),
+        protocol,
+        min_version: context.mesh.min_tls_version,
+    });
+    let is_sticky = service.client_affinity && is_balanced;
+    let cluster = ServiceCluster { host, port, protocol, is_balanced, is_sticky, tls };
+    Some(ClusterInputs::Service(cluster))
+}
+
+impl ServiceCluster {
+    fn name(&self) -> String {
+        names::outbound(self.port, &self.host.hostname)
+    }
+
+    fn build(&self) -> Cluster {
+        let cluster = if self.is_balanced {
+            let policy = if self.is_sticky { LbPolicy::RingHash } else { LbPolicy::LeastRequest };
+            let weighted = LocalityWeightedLbConfig::default();
+            let weighted = LocalityConfigSpecifier::LocalityWeightedLbConfig(weighted);
+            Cluster {
+                eds_cluster_config: Some(EdsClusterConfig {
+                    eds_config: Some(ads()),
+                    service_name: self.name(),
+                }),
+                common_lb_config: Some(CommonLbConfig {
+                    locality_config_specifier: Some(weighted),
+                    ..CommonLbConfig::default()
+                }),
+                ..cluster(&self.name(), DiscoveryType::Eds, policy)
+            }
+        } else {
+            original_destination(&self.name())
+        };
+        Cluster {
+            typed_extension_protocol_options: protocol_options(self.protocol),
+            transport_socket_matches: self.tls.iter().flat_map(tls::socket_matches).collect(),
+            metadata: Some(metadata("istio", self.host.metadata())),
+            ..cluster
+        }
+    }
+}
+
+impl AliasCluster {
+    fn build(&self) -> Cluster {
+        let name = names::outbound(self.port, &self.host.hostname);
+        let family = match self.families {
+            Families::V4 => DnsLookupFamily::V4Only,
+            Families::V6 => DnsLookupFamily::V6Only,
+            Families::V4First | Families::V6First => DnsLookupFamily::All,
+        };
+        let dns = DnsCluster {
+            dns_lookup_family: family.into(),
+            dns_refresh_rate: duration(Duration::from_secs(60)),
+            respect_dns_ttl: true,
+            ..DnsCluster::default()
+        };
+        let dns = CustomClusterType {
+            name: "envoy.clusters.dns".to_owned(),
+            typed_config: Some(any(&dns)),
+        };
+        Cluster {
+            cluster_discovery_type: Some(ClusterDiscoveryType::ClusterType(dns)),
+            load_assignment: Some(assignment(&name, self.target.as_str(), self.port)),
+            typed_extension_protocol_options: protocol_options(self.protocol),
+            metadata: Some(metadata("istio", self.host.metadata())),
+            ..cluster(&name, DiscoveryType::Static, LbPolicy::LeastRequest)
+        }
+    }
+}
+
+impl InboundCluster {
+    fn build(&self) -> Cluster {
+        let name = self.port.map_or(names::INBOUND_PASSTHROUGH.to_owned(), names::inbound);
+        let cluster = match self.destination.zip(self.port) {
+            Some((destination, port)) => Cluster {
+                load_assignment: Some(assignment(&name, &destination.to_string(), port)),
+                ..cluster(&name, DiscoveryType::Static, LbPolicy::RoundRobin)
+            },
+            // Destinations are few and must not be forgotten while connections are open.
+            None => {
+                Cluster { cleanup_interval: duration(UNLIMITED), ..original_destination(&name) }
+            }
+        };
+        // The client chose the protocol by what this port declares.
+        let protocol = match self.protocol.class() {
+            ProtocolClass::Http | ProtocolClass::Detected => Protocol::Undeclared,
+            ProtocolClass::Tcp | ProtocolClass::Udp => self.protocol,
+        };
+        Cluster {
+            upstream_bind_config: bind(&self.sources),
+            typed_extension_protocol_options: protocol_options(protocol),
+            ..cluster
+        }
+    }
+}
+
+impl ServiceRef {
+    fn metadata(&self) -> envoy_types::pb::google::protobuf::Struct {
+        let service = object([
+            ("host", text(self.hostname.as_str())),
+            ("name", text(&self.name)),
+            ("namespace", text(&self.namespace)),
+        ]);
+        let service = Value { kind: Some(Kind::StructValue(service)) };
+        object([("services", list(vec![service]))])
+    }
+}
+
+fn bind(sources: &[IpAddr]) -> Option<BindConfig> {
+    let (first, others) = sources.split_first()?;
+    let extra = others.iter().map(|source| ExtraSourceAddress {
+        address: Some(socket_address(source, 0)),
+        ..ExtraSourceAddress::default()
+    });
+    Some(BindConfig {
+        source_address: Some(socket_address(first, 0)),
+        extra_source_addresses: extra.collect(),
+        ..BindConfig::default()
+    })
+}
+
+fn cluster(name: &str, discovery: DiscoveryType, policy: LbPolicy) -> Cluster {
+    Cluster {
+        name: name.to_owned(),
+        cluster_discovery_type: Some(ClusterDiscoveryType::Type(discovery.into())),
+        lb_policy: policy.into(),
+        connect_timeout: duration(Duration::from_secs(10)),
+        circuit_breakers: Some(CircuitBreakers {
+            thresholds: vec![Thresholds {
+                max_connections: number(u32::MAX),
+                max_pending_requests: number(u32::MAX),
+                max_requests: number(u32::MAX),
+                max_retries: number(u32::MAX),
+                track_remaining: true,
+                ..Thresholds::default()
+            }],
+            ..CircuitBreakers::default()
+        }),
+        ..Cluster::default()
+    }
+}
+
+fn original_destination(name: &str) -> Cluster {
+    cluster(name, DiscoveryType::OriginalDst, LbPolicy::ClusterProvided)
+}
+
+fn assignment(cluster: &str, host: &str, port: u16) -> ClusterLoadAssignment {
+    let endpoint = Endpoint { address: Some(address(host, port)), ..Endpoint::default() };
+    let endpoint = LbEndpoint {
+        host_identifier: Some(HostIdentifier::Endpoint(endpoint)),
+        ..LbEndpoint::default()
+    };
+    ClusterLoadAssignment {
+        cluster_name: cluster.to_owned(),
+        endpoints: vec![LocalityLbEndpoints {
+            lb_endpoints: vec![endpoint],
+            ..LocalityLbEndpoints::default()
+        }],
+        ..ClusterLoadAssignment::default()
+    }
+}
+
+/// HTTP version towards the server; without an entry it is HTTP/1.1.
+fn protocol_options(protocol: Protocol) -> std::collections::HashMap<String, Any> {
+    let options = match protocol.class() {
+        ProtocolClass::Http if protocol.is_http2() => {
+            let http2 = Http2ProtocolOptions::default();
+            let http2 = explicit_http_config::ProtocolConfig::Http2ProtocolOptions(http2);
+            UpstreamProtocolOptions::ExplicitHttpConfig(ExplicitHttpConfig {
+                protocol_config: Some(http2),
+            })
+        }
+        ProtocolClass::Detected => {
+            UpstreamProtocolOptions::UseDownstreamProtocolConfig(UseDownstreamHttpConfig {
+                http_protocol_options: Some(Http1ProtocolOptions::default()),
+                http2_protocol_options: Some(Http2ProtocolOptions::default()),
+                ..UseDownstreamHttpConfig::default()
+            })
+        }
+        ProtocolClass::Http | ProtocolClass::Tcp | ProtocolClass::Udp => return [].into(),
+    };
+    let options = HttpProtocolOptions {
+        upstream_protocol_options: Some(options),
+        ..HttpProtocolOptions::default()
+    };
+    let key = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions".to_owned();
+    [(key, any(&options))].into()
+}
+
+/// Longest interval that Envoy accepts: 10 years, in effect none.
+const UNLIMITED: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);

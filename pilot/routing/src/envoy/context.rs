@@ -1,0 +1,114 @@
+//! State that the configuration of one proxy is generated from.
+
+use std::cell::OnceCell;
+use std::fmt::{self, Display, Formatter};
+use std::sync::Arc;
+
+use pilot_registry::service::Service;
+use pilot_registry::snapshot::Snapshot;
+use pilot_registry::workload::InboundTarget;
+
+use super::listeners::outbound::OutboundPlan;
+use crate::peer_authentication::{PeerAuthentications, WorkloadModes};
+use crate::scope::Scope;
+use crate::view::{MeshView, ProxyView};
+
+/// The mesh as one proxy sees it.
+#[derive(Debug)]
+pub struct Context<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) mesh: &'a MeshView,
+    pub(super) policies: &'a PeerAuthentications,
+    pub(super) proxy: &'a ProxyView,
+    pub(super) scope: Scope,
+    pub(super) modes: WorkloadModes,
+    pub(super) targets: Vec<InboundTarget>,
+    outbound: OnceCell<OutboundPlan>,
+}
+
+/// Object that a resource was generated from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Origin {
+    /// Kind of the object.
+    pub kind: &'static str,
+    /// Namespace and name, or name alone.
+    pub name: Arc<str>,
+}
+
+impl<'a> Context<'a> {
+    /// Reduces the mesh to the part that a proxy sees.
+    pub fn new(
+        snapshot: &'a Snapshot,
+        mesh: &'a MeshView,
+        policies: &'a PeerAuthentications,
+        proxy: &'a ProxyView,
+    ) -> Self {
+        let by_address = || {
+            let mut found = proxy.addresses.iter().filter_map(|ip| snapshot.workload_at(*ip));
+            found.find(|workload| workload.namespace == proxy.namespace)
+        };
+        let workload = snapshot.workload(&proxy.namespace, &proxy.pod).or_else(by_address);
+        let labels = workload.map_or(&proxy.labels, |workload| &workload.labels);
+        let targets = workload.map(|workload| snapshot.inbound_targets(workload));
+        Self {
+            snapshot,
+            mesh,
+            policies,
+            proxy,
+            scope: Scope::new(snapshot, &proxy.namespace),
+            modes: policies.modes(&proxy.namespace, labels),
+            targets: targets.unwrap_or_default(),
+            outbound: OnceCell::new(),
+        }
+    }
+
+    /// Outbound listeners of the proxy.
+    pub fn outbound(&self) -> &OutboundPlan {
+        self.outbound.get_or_init(|| OutboundPlan::new(self))
+    }
+
+    /// Ports on which the application takes connections through the proxy, each with its oldest
+    /// service.
+    pub(super) fn inbound_ports(&self) -> impl Iterator<Item = &InboundTarget> {
+        let mut last = None;
+        self.targets.iter().filter(move |target| {
+            let is_udp = target.service_port.protocol.class()
+                == pilot_registry::protocol::ProtocolClass::Udp;
+            let is_new = !is_udp && last != Some(target.port);
+            if is_new {
+                last = Some(target.port);
+            }
+            is_new && !self.proxy.reserves(self.mesh, target.port)
+        })
+    }
+
+    pub(super) fn origin_of_workload(&self) -> Origin {
+        Origin::new("Pod", &self.proxy.namespace, &self.proxy.pod)
+    }
+
+    pub(super) fn origins_of_modes(&self) -> impl Iterator<Item = Origin> {
+        let decided = self.modes.decided_by.iter();
+        decided.map(|name| Origin { kind: "PeerAuthentication", name: name.clone() })
+    }
+}
+
+impl Origin {
+    /// Object of a namespace.
+    pub fn new(kind: &'static str, namespace: &str, name: &str) -> Self {
+        Self { kind, name: format!("{namespace}/{name}").into() }
+    }
+
+    pub(super) fn service(service: &Service) -> Self {
+        Self::new("Service", &service.namespace, &service.name)
+    }
+
+    pub(super) fn mesh() -> Self {
+        Self { kind: "MeshConfig", name: "mesh".into() }
+    }
+}
+
+impl Display for Origin {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} {}", self.kind, self.name)
+    }
+}

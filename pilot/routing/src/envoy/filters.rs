@@ -1,0 +1,157 @@
+//! Filters of connections and requests.
+
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::core::v3::data_source::Specifier;
+use envoy_types::pb::envoy::config::core::v3::substitution_format_string::Format;
+use envoy_types::pb::envoy::config::core::v3::{DataSource, SubstitutionFormatString};
+use envoy_types::pb::envoy::config::listener::v3::Filter;
+use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
+use envoy_types::pb::envoy::extensions::filters::common::set_filter_state::v3::{
+    FilterStateValue, filter_state_value,
+};
+use envoy_types::pb::envoy::extensions::filters::http::cors::v3::Cors;
+use envoy_types::pb::envoy::extensions::filters::http::fault::v3::HttpFault;
+use envoy_types::pb::envoy::extensions::filters::http::grpc_stats::v3::{
+    FilterConfig as GrpcStats, filter_config,
+};
+use envoy_types::pb::envoy::extensions::filters::http::router::v3::Router;
+use envoy_types::pb::envoy::extensions::filters::http::set_filter_state::v3::Config as SetFilterState;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::{
+    ForwardClientCertDetails, PathNormalizationOptions, RouteSpecifier,
+    SetCurrentClientCertDetails, UpgradeConfig,
+};
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::{
+    HttpConnectionManager, HttpFilter, Rds, http_filter,
+};
+use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::TcpProxy;
+use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::tcp_proxy::ClusterSpecifier;
+use envoy_types::pb::envoy::r#type::v3::{HashPolicy, hash_policy};
+use prost::{Message, Name};
+
+use super::message::{ads, any, duration, network_filter, switch};
+
+/// Routes of a connection manager.
+pub(super) enum Routes {
+    /// A resource of its own.
+    Named(String),
+    /// Part of the listener.
+    Inline(Box<RouteConfiguration>),
+}
+
+/// Direction of the requests of a connection manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Inbound,
+    Outbound,
+}
+
+/// ALPN that clusters of undeclared protocol offer for HTTP.
+pub(super) type HttpAlpn = &'static [&'static str];
+
+/// Returns the filter that forwards connections to a cluster.
+pub(super) fn tcp_proxy(stat_prefix: &str, cluster: &str, sticky: bool) -> Filter {
+    let source = hash_policy::PolicySpecifier::SourceIp(hash_policy::SourceIp {});
+    let by_source = HashPolicy { policy_specifier: Some(source) };
+    let proxy = TcpProxy {
+        stat_prefix: stat_prefix.to_owned(),
+        cluster_specifier: Some(ClusterSpecifier::Cluster(cluster.to_owned())),
+        hash_policy: sticky.then_some(by_source).into_iter().collect(),
+        ..TcpProxy::default()
+    };
+    network_filter("envoy.filters.network.tcp_proxy", &proxy)
+}
+
+/// Returns the filter that routes requests.
+pub(super) fn connection_manager(
+    stat_prefix: &str,
+    direction: Direction,
+    routes: Routes,
+    alpn: Option<HttpAlpn>,
+) -> Filter {
+    let (forward, details) = match direction {
+        Direction::Inbound => (
+            ForwardClientCertDetails::AppendForward,
+            Some(SetCurrentClientCertDetails {
+                subject: switch(true),
+                dns: true,
+                uri: true,
+                ..SetCurrentClientCertDetails::default()
+            }),
+        ),
+        Direction::Outbound => (ForwardClientCertDetails::Sanitize, None),
+    };
+    let manager = HttpConnectionManager {
+        stat_prefix: stat_prefix.to_owned(),
+        http_filters: http_filters(direction, alpn),
+        server_name: "istio-envoy".to_owned(),
+        stream_idle_timeout: duration(Duration::ZERO),
+        use_remote_address: switch(false),
+        normalize_path: switch(true),
+        path_normalization_options: Some(PathNormalizationOptions::default()),
+        upgrade_configs: vec![UpgradeConfig {
+            upgrade_type: "websocket".to_owned(),
+            ..UpgradeConfig::default()
+        }],
+        forward_client_cert_details: forward.into(),
+        set_current_client_cert_details: details,
+        route_specifier: Some(match routes {
+            Routes::Named(name) => {
+                RouteSpecifier::Rds(Rds { config_source: Some(ads()), route_config_name: name })
+            }
+            Routes::Inline(routes) => RouteSpecifier::RouteConfig(*routes),
+        }),
+        ..HttpConnectionManager::default()
+    };
+    network_filter("envoy.filters.network.http_connection_manager", &manager)
+}
+
+/// Returns the filters of requests in Istio's order: authorization and JWT come first, statistics
+/// next to `grpc_stats`.
+fn http_filters(direction: Direction, alpn: Option<HttpAlpn>) -> Vec<HttpFilter> {
+    let grpc_stats = GrpcStats {
+        emit_filter_state: true,
+        per_method_stat_specifier: Some(filter_config::PerMethodStatSpecifier::StatsForAllMethods(
+            envoy_types::pb::google::protobuf::BoolValue { value: false },
+        )),
+        ..GrpcStats::default()
+    };
+    let mut filters = vec![http_filter("envoy.filters.http.grpc_stats", &grpc_stats)];
+    filters.extend(alpn.map(alpn_filter));
+    if direction == Direction::Outbound {
+        filters.push(http_filter("envoy.filters.http.fault", &HttpFault::default()));
+    }
+    filters.push(http_filter("envoy.filters.http.cors", &Cors {}));
+    filters.push(http_filter("envoy.filters.http.router", &Router::default()));
+    filters
+}
+
+/// Returns the filter that overrides a cluster's ALPN. The server's proxy tells HTTP from other
+/// protocols by it, on ports of undeclared protocol.
+fn alpn_filter(protocols: HttpAlpn) -> HttpFilter {
+    let source = DataSource {
+        specifier: Some(Specifier::InlineString(protocols.join(","))),
+        ..DataSource::default()
+    };
+    let format = SubstitutionFormatString {
+        format: Some(Format::TextFormatSource(source)),
+        ..SubstitutionFormatString::default()
+    };
+    let key = "envoy.network.application_protocols".to_owned();
+    let value = FilterStateValue {
+        key: Some(filter_state_value::Key::ObjectKey(key)),
+        value: Some(filter_state_value::Value::FormatString(format)),
+        shared_with_upstream: filter_state_value::SharedWithUpstream::Once.into(),
+        ..FilterStateValue::default()
+    };
+    let config = SetFilterState { on_request_headers: vec![value], ..SetFilterState::default() };
+    http_filter("alpn", &config)
+}
+
+fn http_filter<M: Message + Name>(name: &str, config: &M) -> HttpFilter {
+    HttpFilter {
+        name: name.to_owned(),
+        config_type: Some(http_filter::ConfigType::TypedConfig(any(config))),
+        ..HttpFilter::default()
+    }
+}

@@ -1,0 +1,221 @@
+//! Listener of captured inbound connections.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::core::v3::TrafficDirection;
+use envoy_types::pb::envoy::config::listener::v3::{FilterChain, FilterChainMatch, Listener};
+use pilot_registry::protocol::ProtocolClass;
+
+use super::super::context::Context;
+use super::super::filters::{Direction, Routes, connection_manager, tcp_proxy};
+use super::super::message::{duration, number, switch};
+use super::super::routes::inbound_routes;
+use super::super::tls::{MESH_HTTP, MESH_TCP, PLAIN_HTTP, ServerTls, server_socket};
+use super::super::{Reference, names};
+use super::inspectors::{self, InspectedPorts};
+use super::{chain, listener, to_port};
+use crate::peer_authentication::MtlsMode;
+use crate::view::{Interception, ProxyKind};
+
+/// Inputs of the inbound listener.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct InboundInputs {
+    addresses: Vec<IpAddr>,
+    port: u16,
+    is_transparent: bool,
+    tls: ServerTls,
+    /// Mode of ports without an entry.
+    mode: MtlsMode,
+    ports: BTreeMap<u16, InboundPort>,
+}
+
+/// Port of the application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct InboundPort {
+    class: ProtocolClass,
+    mode: MtlsMode,
+    /// Port of the oldest service that leads here; `None` if none does.
+    service_port: Option<u16>,
+}
+
+impl InboundInputs {
+    /// Returns `None` if no connections of the proxy are captured.
+    pub(super) fn new(context: &Context<'_>) -> Option<Self> {
+        let proxy = context.proxy;
+        if proxy.kind != ProxyKind::Sidecar || proxy.interception == Interception::None {
+            return None;
+        }
+        let modes = &context.modes;
+        let with_mode = modes.ports.keys().filter(|port| !proxy.reserves(context.mesh, **port));
+        let unserved = with_mode.map(|port| {
+            let class = ProtocolClass::Detected;
+            (*port, InboundPort { class, mode: modes.at(*port), service_port: None })
+        });
+        let served = context.inbound_ports().map(|target| {
+            let port = InboundPort {
+                class: target.service_port.protocol.class(),
+                mode: modes.at(target.port),
+                service_port: Some(target.service_port.number),
+            };
+            (target.port, port)
+        });
+        Some(Self {
+            addresses: proxy.families().unspecified(),
+            port: context.mesh.inbound_port,
+            is_transparent: proxy.interception == Interception::Tproxy,
+            tls: ServerTls::new(context.mesh),
+            mode: modes.mode,
+            ports: unserved.chain(served).collect(),
+        })
+    }
+
+    pub(super) fn references(&self) -> BTreeSet<Reference> {
+        let served = self.ports.iter().filter(|(_, port)| port.service_port.is_some());
+        let served = served.map(|(number, _)| names::inbound(*number));
+        let fixed = [names::BLACK_HOLE, names::INBOUND_PASSTHROUGH].map(str::to_owned);
+        served.chain(fixed).map(Reference::Cluster).collect()
+    }
+
+    pub(super) fn build(&self) -> Listener {
+        let name = names::VIRTUAL_INBOUND;
+        let built =
+            listener(name.to_owned(), &self.addresses, self.port, TrafficDirection::Inbound);
+        let black_hole = tcp_proxy(names::BLACK_HOLE, names::BLACK_HOLE, false);
+        // A connection to the listener's own port would come back for ever.
+        let guard = FilterChain {
+            filter_chain_match: Some(to_port(self.port)),
+            ..chain("virtualInbound-blackhole", vec![black_hole])
+        };
+        let others =
+            InboundPort { class: ProtocolClass::Detected, mode: self.mode, service_port: None };
+        let ports = self.ports.iter().map(|(number, port)| (Some(*number), *port));
+        let chains = ports.chain([(None, others)]).flat_map(|(number, port)| {
+            let rules = rules(port.class, port.mode);
+            rules.into_iter().map(move |rule| self.chain(number, port, &rule))
+        });
+        let source = self.is_transparent.then(inspectors::original_source);
+        let filters = [inspectors::original_destination()].into_iter().chain(source);
+        Listener {
+            filter_chains: [guard].into_iter().chain(chains).collect(),
+            listener_filters: filters.chain(self.inspectors()).collect(),
+            listener_filters_timeout: duration(Duration::ZERO),
+            continue_on_listener_filters_timeout: true,
+            transparent: self.is_transparent.then(|| switch(true)).flatten(),
+            ..built
+        }
+    }
+
+    /// Inspectors, each on the ports where some chain needs it. Envoy wants the one for HTTP after
+    /// the one for TLS.
+    fn inspectors(&self) -> Vec<envoy_types::pb::envoy::config::listener::v3::ListenerFilter> {
+        let inspected = |needs: fn(&Rule) -> bool| {
+            let needed = |class, mode| rules(class, mode).iter().any(needs);
+            let (inspected, skipped) =
+                self.ports.iter().partition::<Vec<_>, _>(|(_, port)| needed(port.class, port.mode));
+            let numbers =
+                |ports: Vec<(&u16, _)>| ports.into_iter().map(|(port, _)| *port).collect();
+            InspectedPorts {
+                others: needed(ProtocolClass::Detected, self.mode),
+                inspected: numbers(inspected),
+                skipped: numbers(skipped),
+            }
+        };
+        let tls = inspected(|rule| rule.transport != Transport::Any);
+        let http = inspected(|rule| rule.protocols.contains(&PLAIN_HTTP[0]));
+        let tls = tls.filter(inspectors::tls_inspector());
+        tls.into_iter().chain(http.filter(inspectors::http_inspector())).collect()
+    }
+
+    fn chain(&self, number: Option<u16>, port: InboundPort, rule: &Rule) -> FilterChain {
+        let served = number.filter(|_| port.service_port.is_some());
+        let cluster = served.map_or(names::INBOUND_PASSTHROUGH.to_owned(), names::inbound);
+        let name = match (number, rule.is_http) {
+            (Some(number), _) => format!("{}_{number}", self.addresses[0]),
+            (None, true) => "virtualInbound-catchall-http".to_owned(),
+            (None, false) => "virtualInbound".to_owned(),
+        };
+        let filter = if rule.is_http {
+            let prefix = format!("inbound_{name}");
+            let host = port.service_port.or(number).unwrap_or_default();
+            let routes = inbound_routes(&cluster, format!("inbound|http|{host}"));
+            connection_manager(&prefix, Direction::Inbound, Routes::Inline(Box::new(routes)), None)
+        } else {
+            tcp_proxy(&cluster, &cluster, false)
+        };
+        let transport_protocol = match rule.transport {
+            Transport::Any => "",
+            Transport::Raw => "raw_buffer",
+            Transport::Mutual | Transport::Foreign => "tls",
+        };
+        let mutual = rule.transport == Transport::Mutual;
+        FilterChain {
+            filter_chain_match: Some(FilterChainMatch {
+                destination_port: number.and_then(|port| self::number(port.into())),
+                transport_protocol: transport_protocol.to_owned(),
+                application_protocols: rule.protocols.iter().map(ToString::to_string).collect(),
+                ..FilterChainMatch::default()
+            }),
+            transport_socket: mutual.then(|| server_socket(&self.tls, rule.is_http)),
+            ..chain(&name, vec![filter])
+        }
+    }
+}
+
+/// Filter chain of an inbound port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Rule {
+    transport: Transport,
+    /// Application protocols that the client names, or the inspector finds; empty for any.
+    protocols: Vec<&'static str>,
+    is_http: bool,
+}
+
+/// Transport of a connection that a chain takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Transport {
+    /// Any, without inspection.
+    Any,
+    /// Plaintext.
+    Raw,
+    /// Mutual TLS of the mesh, which ends here.
+    Mutual,
+    /// TLS of the application, which passes through.
+    Foreign,
+}
+
+/// Chains of a port by protocol and mode.
+fn rules(class: ProtocolClass, mode: MtlsMode) -> Vec<Rule> {
+    use ProtocolClass::{Detected, Http, Tcp, Udp};
+    use Transport::{Any, Foreign, Mutual, Raw};
+
+    let rule = |transport, protocols: &[&'static str], is_http| Rule {
+        transport,
+        protocols: protocols.to_vec(),
+        is_http,
+    };
+    let mesh = [&MESH_TCP[..], &MESH_HTTP[..]].concat();
+    match (mode, class) {
+        (_, Udp) => Vec::new(),
+        (MtlsMode::Permissive, Http) => vec![rule(Mutual, &mesh, true), rule(Raw, &[], true)],
+        (MtlsMode::Permissive, Tcp) => {
+            vec![rule(Mutual, &mesh, false), rule(Foreign, &[], false), rule(Raw, &[], false)]
+        }
+        (MtlsMode::Permissive, Detected) => vec![
+            rule(Mutual, &MESH_HTTP, true),
+            rule(Raw, &PLAIN_HTTP, true),
+            rule(Mutual, &MESH_TCP, false),
+            rule(Raw, &[], false),
+            rule(Foreign, &[], false),
+        ],
+        (MtlsMode::Strict, Http) => vec![rule(Mutual, &[], true)],
+        (MtlsMode::Strict, Tcp) => vec![rule(Mutual, &[], false)],
+        (MtlsMode::Strict, Detected) => {
+            vec![rule(Mutual, &MESH_HTTP, true), rule(Mutual, &[], false)]
+        }
+        (MtlsMode::Disable, Http) => vec![rule(Any, &[], true)],
+        (MtlsMode::Disable, Tcp) => vec![rule(Any, &[], false)],
+        (MtlsMode::Disable, Detected) => vec![rule(Any, &PLAIN_HTTP, true), rule(Any, &[], false)],
+    }
+}

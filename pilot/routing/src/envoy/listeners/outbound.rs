@@ -1,0 +1,339 @@
+//! Listeners of outbound connections.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use envoy_types::pb::envoy::config::core::v3::TrafficDirection;
+use envoy_types::pb::envoy::config::listener::v3::{FilterChain, FilterChainMatch, Listener};
+use pilot_registry::endpoint::Health;
+use pilot_registry::hostname::Hostname;
+use pilot_registry::protocol::ProtocolClass;
+use pilot_registry::service::{Resolution, Service, ServicePort};
+
+use super::super::context::{Context, Origin};
+use super::super::filters::{Direction, HttpAlpn, Routes, connection_manager, tcp_proxy};
+use super::super::message::{duration, switch};
+use super::super::routes::{host_routes, is_routed_by_host};
+use super::super::{Reference, names, tls};
+use super::{chain, inspectors, listener, to_port};
+use crate::view::{Interception, OutboundPolicy, ProxyKind};
+
+/// Outbound listeners of a proxy by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OutboundPlan {
+    listeners: BTreeMap<String, OutboundListener>,
+    conflicts: Vec<Conflict>,
+}
+
+/// Service port without a listener of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// Service that has no listener.
+    pub hostname: Hostname,
+    /// Its port.
+    pub port: u16,
+    /// The address and port are taken by this older service, or by the proxy itself.
+    pub taken_by: Option<Hostname>,
+}
+
+/// Inputs of an outbound listener.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct OutboundListener {
+    name: String,
+    addresses: Vec<IpAddr>,
+    port: u16,
+    /// True if the application addresses the listener itself, since no connection is captured.
+    is_bound: bool,
+    target: Target,
+}
+
+/// Destination of a listener's connections.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Target {
+    /// HTTP hosts of the port; other connections by the policy for unknown hosts.
+    Hosts(OutboundPolicy),
+    /// One service.
+    Service { hostname: Hostname, is_detected: bool, is_sticky: bool },
+}
+
+/// Inputs of the listener of captured connections.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct VirtualOutbound {
+    addresses: Vec<IpAddr>,
+    port: u16,
+    policy: OutboundPolicy,
+}
+
+impl OutboundPlan {
+    /// Lays out the listeners of all visible services, the oldest first: of two services with one
+    /// address and port, the older one has the listener.
+    pub fn new(context: &Context<'_>) -> Self {
+        let mut plan = Planning { context, plan: Self::default(), taken: BTreeMap::new() };
+        if context.proxy.kind == ProxyKind::Sidecar {
+            let mut services: Vec<_> = context.scope.services().collect();
+            services.sort_by_key(|service| (service.created, &service.hostname));
+            for service in services {
+                for port in &service.ports {
+                    plan.add(service, port);
+                }
+            }
+        }
+        plan.plan
+    }
+
+    /// Names of the listeners.
+    pub fn listener_names(&self) -> impl Iterator<Item = String> {
+        self.listeners.keys().cloned()
+    }
+
+    /// Inputs of a listener.
+    pub fn listener(&self, name: &str) -> Option<&OutboundListener> {
+        self.listeners.get(name)
+    }
+
+    /// Names of the route configurations that the listeners refer to.
+    pub fn route_names(&self) -> BTreeSet<String> {
+        self.listeners.values().filter_map(OutboundListener::routes).collect()
+    }
+
+    /// True if a listener refers to the route configuration.
+    pub fn has_routes(&self, name: &str) -> bool {
+        self.listeners.values().any(|listener| listener.routes().as_deref() == Some(name))
+    }
+
+    /// Service ports without a listener of their own.
+    pub fn conflicts(&self) -> &[Conflict] {
+        &self.conflicts
+    }
+
+    pub(super) fn origins(&self, context: &Context<'_>, name: &str) -> BTreeSet<Origin> {
+        let Some(listener) = self.listener(name) else { return BTreeSet::new() };
+        let services = context.scope.services().filter(|service| match &listener.target {
+            Target::Service { hostname, .. } => *hostname == service.hostname,
+            Target::Hosts(_) => {
+                let port = service.port(listener.port);
+                port.is_some_and(|port| is_routed_by_host(service, port))
+            }
+        });
+        services.map(|service| Origin::service(service)).chain([Origin::mesh()]).collect()
+    }
+}
+
+/// Plan in the making.
+struct Planning<'a, 'b> {
+    context: &'a Context<'b>,
+    plan: OutboundPlan,
+    taken: BTreeMap<(IpAddr, u16), Hostname>,
+}
+
+impl Planning<'_, '_> {
+    fn add(&mut self, service: &Service, port: &ServicePort) {
+        if is_routed_by_host(service, port) {
+            self.add_hosts(service, port.number);
+            return;
+        }
+        let is_detected = match port.protocol.class() {
+            ProtocolClass::Udp | ProtocolClass::Http => return,
+            ProtocolClass::Tcp => false,
+            ProtocolClass::Detected => true,
+        };
+        if self.context.proxy.interception == Interception::None {
+            return;
+        }
+        let families = self.context.proxy.families();
+        match service.resolution {
+            Resolution::Alias(_) => {}
+            Resolution::ClientSide => {
+                let addresses = service.addresses.iter().copied();
+                let addresses = addresses.filter(|address| families.has(*address)).collect();
+                self.add_service(service, port.number, addresses, is_detected);
+            }
+            Resolution::OriginalDestination => {
+                for address in self.pods(service, port.number) {
+                    self.add_service(service, port.number, vec![address], is_detected);
+                }
+            }
+        }
+    }
+
+    /// Addresses of a headless service's pods, without the proxy's own.
+    fn pods(&self, service: &Service, port: u16) -> Vec<IpAddr> {
+        let proxy = self.context.proxy;
+        let set = self.context.snapshot.endpoints(&service.hostname, port);
+        let endpoints = set.into_iter().flat_map(|set| &set.endpoints);
+        let addresses: BTreeSet<_> = endpoints
+            .filter(|endpoint| endpoint.health == Health::Healthy || service.publish_not_ready)
+            .map(|endpoint| endpoint.address)
+            .filter(|address| proxy.families().has(*address) && !proxy.addresses.contains(address))
+            .collect();
+        addresses.into_iter().collect()
+    }
+
+    fn add_hosts(&mut self, service: &Service, port: u16) {
+        let (proxy, mesh) = (self.context.proxy, self.context.mesh);
+        let is_bound = proxy.interception == Interception::None;
+        let addresses =
+            if is_bound { proxy.families().loopback() } else { proxy.families().unspecified() };
+        let is_own = self.context.targets.iter().any(|target| target.port == port);
+        let is_unbindable = is_own || (proxy.unprivileged && port < 1024);
+        if proxy.reserves(mesh, port) || (is_bound && is_unbindable) {
+            self.conflict(service, port, None);
+            return;
+        }
+        let target = Target::Hosts(mesh.outbound_policy);
+        self.insert(addresses, port, is_bound, target);
+    }
+
+    fn add_service(
+        &mut self,
+        service: &Service,
+        port: u16,
+        addresses: Vec<IpAddr>,
+        is_detected: bool,
+    ) {
+        let hostname = &service.hostname;
+        let owner = addresses.iter().find_map(|ip| self.taken.get(&(*ip, port))).cloned();
+        let free: Vec<_> =
+            addresses.into_iter().filter(|ip| !self.taken.contains_key(&(*ip, port))).collect();
+        if owner.is_some() {
+            self.conflict(service, port, owner);
+        }
+        if free.is_empty() {
+            return;
+        }
+        self.taken.extend(free.iter().map(|ip| ((*ip, port), hostname.clone())));
+        let is_sticky = service.client_affinity && service.resolution == Resolution::ClientSide;
+        let target = Target::Service { hostname: hostname.clone(), is_detected, is_sticky };
+        self.insert(free, port, false, target);
+    }
+
+    fn insert(&mut self, addresses: Vec<IpAddr>, port: u16, is_bound: bool, target: Target) {
+        let name = format!("{}_{port}", addresses[0]);
+        let listener = OutboundListener { name: name.clone(), addresses, port, is_bound, target };
+        self.plan.listeners.insert(name, listener);
+    }
+
+    fn conflict(&mut self, service: &Service, port: u16, taken_by: Option<Hostname>) {
+        let hostname = service.hostname.clone();
+        self.plan.conflicts.push(Conflict { hostname, port, taken_by });
+    }
+}
+
+impl OutboundListener {
+    fn routes(&self) -> Option<String> {
+        match &self.target {
+            Target::Hosts(_) => Some(self.port.to_string()),
+            Target::Service { hostname, is_detected: true, .. } => {
+                Some(host_routes(hostname, self.port))
+            }
+            Target::Service { .. } => None,
+        }
+    }
+
+    pub(super) fn references(&self) -> BTreeSet<Reference> {
+        let cluster = match &self.target {
+            Target::Hosts(_) if self.is_bound => None,
+            Target::Hosts(policy) => Some(unknown(*policy).to_owned()),
+            Target::Service { hostname, .. } => Some(names::outbound(self.port, hostname)),
+        };
+        let routes = self.routes().map(Reference::Routes);
+        cluster.map(Reference::Cluster).into_iter().chain(routes).collect()
+    }
+
+    pub(super) fn build(&self) -> Listener {
+        let direction = TrafficDirection::Outbound;
+        let built = listener(self.name.clone(), &self.addresses, self.port, direction);
+        let built = Listener { bind_to_port: switch(self.is_bound), ..built };
+        let (default, alpn, name) = match &self.target {
+            Target::Hosts(_) if self.is_bound => {
+                let filter_chains = vec![self.http(None)];
+                return Listener { filter_chains, ..built };
+            }
+            Target::Hosts(policy) => {
+                let cluster = unknown(*policy);
+                (tcp_proxy(cluster, cluster, false), false, "PassthroughFilterChain")
+            }
+            Target::Service { hostname, is_detected, is_sticky } => {
+                let cluster = names::outbound(self.port, hostname);
+                let filter = tcp_proxy(&cluster, &cluster, *is_sticky);
+                if !is_detected {
+                    return Listener { filter_chains: vec![chain("", vec![filter])], ..built };
+                }
+                (filter, true, "")
+            }
+        };
+        let filter_chains = if alpn {
+            let versions: [(_, HttpAlpn); 2] =
+                [(tls::PLAIN_HTTP[0], &tls::HTTP1), (tls::PLAIN_HTTP[1], &tls::HTTP2)];
+            versions.map(|(found, alpn)| when(&[found], self.http(Some(alpn)))).into()
+        } else {
+            vec![when(&tls::PLAIN_HTTP, self.http(None))]
+        };
+        Listener {
+            filter_chains,
+            default_filter_chain: Some(chain(name, vec![default])),
+            listener_filters: vec![inspectors::http_inspector()],
+            listener_filters_timeout: duration(std::time::Duration::ZERO),
+            continue_on_listener_filters_timeout: true,
+            ..built
+        }
+    }
+
+    fn http(&self, alpn: Option<HttpAlpn>) -> FilterChain {
+        let routes = Routes::Named(self.routes().unwrap_or_default());
+        let prefix = format!("outbound_{}", self.name);
+        chain("", vec![connection_manager(&prefix, Direction::Outbound, routes, alpn)])
+    }
+}
+
+impl VirtualOutbound {
+    /// Returns `None` if no connections of the proxy are captured.
+    pub(super) fn new(context: &Context<'_>) -> Option<Self> {
+        let proxy = context.proxy;
+        let captures = proxy.kind == ProxyKind::Sidecar && proxy.interception != Interception::None;
+        captures.then(|| Self {
+            addresses: proxy.families().unspecified(),
+            port: context.mesh.outbound_port,
+            policy: context.mesh.outbound_policy,
+        })
+    }
+
+    pub(super) fn references(&self) -> BTreeSet<Reference> {
+        let clusters = [names::BLACK_HOLE, unknown(self.policy)];
+        clusters.into_iter().map(|name| Reference::Cluster(name.to_owned())).collect()
+    }
+
+    pub(super) fn build(&self) -> Listener {
+        let name = names::VIRTUAL_OUTBOUND;
+        let cluster = unknown(self.policy);
+        let black_hole = vec![tcp_proxy(names::BLACK_HOLE, names::BLACK_HOLE, false)];
+        let built =
+            listener(name.to_owned(), &self.addresses, self.port, TrafficDirection::Outbound);
+        Listener {
+            use_original_dst: switch(true),
+            filter_chains: vec![
+                // A connection to the listener's own port would come back for ever.
+                FilterChain {
+                    filter_chain_match: Some(to_port(self.port)),
+                    ..chain("virtualOutbound-blackhole", black_hole)
+                },
+                chain("virtualOutbound-catchall-tcp", vec![tcp_proxy(cluster, cluster, false)]),
+            ],
+            ..built
+        }
+    }
+}
+
+fn when(protocols: &[&str], chain: FilterChain) -> FilterChain {
+    let application_protocols = protocols.iter().map(ToString::to_string).collect();
+    let found = FilterChainMatch { application_protocols, ..FilterChainMatch::default() };
+    FilterChain { filter_chain_match: Some(found), ..chain }
+}
+
+/// Cluster of connections to unknown destinations.
+fn unknown(policy: OutboundPolicy) -> &'static str {
+    match policy {
+        OutboundPolicy::AllowAny => names::PASSTHROUGH,
+        OutboundPolicy::RegistryOnly => names::BLACK_HOLE,
+    }
+}

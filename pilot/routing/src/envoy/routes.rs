@@ -1,0 +1,413 @@
+//! Routes of HTTP requests.
+
+use std::collections::{BTreeSet, HashSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::route::v3::retry_policy::{
+    RetryHostPredicate, retry_host_predicate,
+};
+use envoy_types::pb::envoy::config::route::v3::route::Action;
+use envoy_types::pb::envoy::config::route::v3::route_action::hash_policy::{
+    ConnectionProperties, PolicySpecifier,
+};
+use envoy_types::pb::envoy::config::route::v3::route_action::{
+    ClusterSpecifier, HashPolicy, MaxStreamDuration,
+};
+use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
+use envoy_types::pb::envoy::config::route::v3::{
+    DirectResponseAction, RetryPolicy, Route, RouteAction, RouteConfiguration, RouteMatch,
+    VirtualHost,
+};
+use envoy_types::pb::envoy::extensions::retry::host::previous_hosts::v3::PreviousHostsPredicate;
+use pilot_registry::hostname::Hostname;
+use pilot_registry::protocol::ProtocolClass;
+use pilot_registry::service::{Resolution, Service, ServicePort};
+
+use super::context::{Context, Origin};
+use super::message::{any, duration, number, switch, url_host};
+use super::{Generator, Reference, names};
+use crate::scope::AliasTarget;
+use crate::view::OutboundPolicy;
+
+/// Generator of route configurations (RDS).
+#[derive(Clone, Copy, Debug)]
+pub struct Routes;
+
+/// Inputs of a route configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum RouteInputs {
+    /// All hosts of a port.
+    Port(PortRoutes),
+    /// One host, whichever name a request has. Its listener is bound to the host's addresses.
+    Host(HostRoute),
+}
+
+/// Inputs of the routes of a port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PortRoutes {
+    port: u16,
+    /// Namespace of the proxy, in which its short names resolve.
+    namespace: Arc<str>,
+    domain: Arc<str>,
+    policy: OutboundPolicy,
+    hosts: Vec<HostRoute>,
+}
+
+/// Host of a port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct HostRoute {
+    hostname: Hostname,
+    port: u16,
+    addresses: Vec<IpAddr>,
+    has_pod_names: bool,
+    action: HostAction,
+}
+
+/// Handling of a host's requests. Rules of users enter here, as further variants.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum HostAction {
+    /// All requests go to one cluster.
+    Cluster {
+        /// Name of the cluster.
+        name: String,
+        /// True if all requests of a client go to one endpoint.
+        is_sticky: bool,
+    },
+}
+
+impl Generator for Routes {
+    type Inputs = RouteInputs;
+    type Message = RouteConfiguration;
+
+    fn names(context: &Context<'_>) -> BTreeSet<String> {
+        context.outbound().route_names()
+    }
+
+    fn inputs(context: &Context<'_>, name: &str) -> Option<RouteInputs> {
+        if !context.outbound().has_routes(name) {
+            return None;
+        }
+        if let Some((hostname, port)) = parse_host_routes(name) {
+            let service = context.scope.service(&hostname)?;
+            let host = HostRoute::new(context, service, service.port(port)?)?;
+            return Some(RouteInputs::Host(host));
+        }
+        let port: u16 = name.parse().ok()?;
+        let proxy = context.proxy;
+        let hosts = context.scope.services().filter_map(|service| {
+            let service_port = service.port(port)?;
+            let is_routed = is_routed_by_host(service, service_port);
+            is_routed.then(|| HostRoute::new(context, service, service_port)).flatten()
+        });
+        Some(RouteInputs::Port(PortRoutes {
+            port,
+            namespace: proxy.namespace.clone(),
+            domain: proxy.domain.clone(),
+            policy: context.mesh.outbound_policy,
+            hosts: hosts.collect(),
+        }))
+    }
+
+    fn build(inputs: &RouteInputs) -> RouteConfiguration {
+        let (name, virtual_hosts) = match inputs {
+            RouteInputs::Host(host) => {
+                let name = host_routes(&host.hostname, host.port);
+                (name, vec![host.build(vec!["*".to_owned()])])
+            }
+            RouteInputs::Port(routes) => {
+                let domains = routes.domains();
+                let hosts = routes.hosts.iter().zip(domains);
+                let hosts = hosts.map(|(host, domains)| host.build(domains));
+                let hosts = hosts.chain([unknown_hosts(routes.policy)]).collect();
+                (routes.port.to_string(), hosts)
+            }
+        };
+        RouteConfiguration {
+            name,
+            virtual_hosts,
+            validate_clusters: switch(false),
+            ignore_port_in_host_matching: true,
+            max_direct_response_body_size_bytes: number(1024 * 1024),
+            ..RouteConfiguration::default()
+        }
+    }
+
+    fn references(inputs: &RouteInputs) -> BTreeSet<Reference> {
+        let cluster = |host: &HostRoute| match &host.action {
+            HostAction::Cluster { name, .. } => Reference::Cluster(name.clone()),
+        };
+        match inputs {
+            RouteInputs::Host(host) => [cluster(host)].into(),
+            RouteInputs::Port(routes) => {
+                let passes = routes.policy == OutboundPolicy::AllowAny;
+                let unknown = passes.then(|| Reference::Cluster(names::PASSTHROUGH.to_owned()));
+                routes.hosts.iter().map(cluster).chain(unknown).collect()
+            }
+        }
+    }
+
+    fn why(context: &Context<'_>, name: &str) -> BTreeSet<Origin> {
+        let hosts = match Self::inputs(context, name) {
+            Some(RouteInputs::Host(host)) => vec![host],
+            Some(RouteInputs::Port(routes)) => routes.hosts,
+            None => return BTreeSet::new(),
+        };
+        let services = hosts.iter().filter_map(|host| context.scope.service(&host.hostname));
+        services.map(|service| Origin::service(service)).chain([Origin::mesh()]).collect()
+    }
+}
+
+/// True if requests find the service by their host: it has HTTP, or no address of its own.
+pub(super) fn is_routed_by_host(service: &Service, port: &ServicePort) -> bool {
+    match port.protocol.class() {
+        ProtocolClass::Http => true,
+        ProtocolClass::Detected => matches!(service.resolution, Resolution::Alias(_)),
+        ProtocolClass::Tcp | ProtocolClass::Udp => false,
+    }
+}
+
+/// Name of the routes of one host.
+pub(super) fn host_routes(hostname: &Hostname, port: u16) -> String {
+    format!("{hostname}:{port}")
+}
+
+fn parse_host_routes(name: &str) -> Option<(Hostname, u16)> {
+    let (hostname, port) = name.split_once(':')?;
+    Some((Hostname::parse(hostname).ok()?, port.parse().ok()?))
+}
+
+/// Routes of requests that reached the proxy from outside, to the application.
+pub(super) fn inbound_routes(cluster: &str, virtual_host: String) -> RouteConfiguration {
+    let action = RouteAction { retry_policy: None, ..forward(cluster, false) };
+    RouteConfiguration {
+        name: cluster.to_owned(),
+        virtual_hosts: vec![VirtualHost {
+            name: virtual_host,
+            domains: vec!["*".to_owned()],
+            routes: vec![every_path("default", Action::Route(action))],
+            ..VirtualHost::default()
+        }],
+        validate_clusters: switch(false),
+        ..RouteConfiguration::default()
+    }
+}
+
+impl HostRoute {
+    /// Returns `None` for an alias whose target does not have the port.
+    fn new(context: &Context<'_>, service: &Service, port: &ServicePort) -> Option<Self> {
+        let (hostname, is_sticky) = match &service.resolution {
+            Resolution::Alias(target) => match context.scope.alias_target(target) {
+                AliasTarget::Service(target) => {
+                    let class = target.port(port.number)?.protocol.class();
+                    if class == ProtocolClass::Udp {
+                        return None;
+                    }
+                    (&target.hostname, target.client_affinity)
+                }
+                AliasTarget::External(_) => (&service.hostname, false),
+                AliasTarget::Cycle => return None,
+            },
+            Resolution::ClientSide => (&service.hostname, service.client_affinity),
+            Resolution::OriginalDestination => (&service.hostname, false),
+        };
+        let families = context.proxy.families();
+        let addresses = service.addresses.iter().copied();
+        let name = names::outbound(port.number, hostname);
+        Some(Self {
+            hostname: service.hostname.clone(),
+            port: port.number,
+            addresses: addresses.filter(|address| families.has(*address)).collect(),
+            has_pod_names: service.resolution == Resolution::OriginalDestination,
+            action: HostAction::Cluster { name, is_sticky },
+        })
+    }
+
+    fn build(&self, domains: Vec<String>) -> VirtualHost {
+        let HostAction::Cluster { name, is_sticky } = &self.action;
+        VirtualHost {
+            name: host_routes(&self.hostname, self.port),
+            domains,
+            routes: vec![every_path("default", Action::Route(forward(name, *is_sticky)))],
+            include_request_attempt_count: true,
+            ..VirtualHost::default()
+        }
+    }
+
+    /// Names and addresses by which clients call the host: those of the strongest claim first.
+    fn claims(&self, namespace: &str, domain: &str) -> [Vec<String>; 3] {
+        let full = self.hostname.as_str();
+        let names = short_forms(full, namespace, domain);
+        let with_pods = |name: &str| self.has_pod_names.then(|| format!("*.{name}"));
+        let full_forms = [full.to_owned(), format!("{full}.")].into_iter().chain(with_pods(full));
+        let short = names.iter().flat_map(|name| [Some((*name).to_owned()), with_pods(name)]);
+        [
+            full_forms.collect(),
+            self.addresses.iter().copied().map(url_host).collect(),
+            short.flatten().collect(),
+        ]
+    }
+}
+
+impl PortRoutes {
+    /// Domains of each host. Envoy rejects a domain that stands twice: a full name wins over an
+    /// address, and both over a short form.
+    fn domains(&self) -> Vec<Vec<String>> {
+        let claims: Vec<_> =
+            self.hosts.iter().map(|host| host.claims(&self.namespace, &self.domain)).collect();
+        let mut taken = HashSet::new();
+        let mut domains = vec![Vec::new(); claims.len()];
+        for strength in 0..3 {
+            for (own, claims) in domains.iter_mut().zip(&claims) {
+                for domain in &claims[strength] {
+                    if taken.insert(domain.as_str()) {
+                        own.push(domain.clone());
+                    }
+                }
+            }
+        }
+        domains
+    }
+}
+
+/// Short forms of a Service's name that resolve in a pod of a namespace.
+fn short_forms<'a>(full: &'a str, namespace: &str, domain: &str) -> Vec<&'a str> {
+    let Some(with_svc) = full.strip_suffix(domain).and_then(|rest| rest.strip_suffix('.')) else {
+        return Vec::new();
+    };
+    let Some(with_namespace) = with_svc.strip_suffix(".svc") else { return Vec::new() };
+    let name = with_namespace.strip_suffix(namespace).and_then(|rest| rest.strip_suffix('.'));
+    [Some(with_svc), Some(with_namespace), name].into_iter().flatten().collect()
+}
+
+fn unknown_hosts(policy: OutboundPolicy) -> VirtualHost {
+    let (name, action) = match policy {
+        OutboundPolicy::AllowAny => {
+            let action = RouteAction { retry_policy: None, ..forward(names::PASSTHROUGH, false) };
+            ("allow_any", Action::Route(action))
+        }
+        OutboundPolicy::RegistryOnly => {
+            let refusal = DirectResponseAction { status: 502, ..DirectResponseAction::default() };
+            ("block_all", Action::DirectResponse(refusal))
+        }
+    };
+    VirtualHost {
+        name: name.to_owned(),
+        domains: vec!["*".to_owned()],
+        routes: vec![every_path(name, action)],
+        include_request_attempt_count: true,
+        ..VirtualHost::default()
+    }
+}
+
+fn every_path(name: &str, action: Action) -> Route {
+    Route {
+        name: name.to_owned(),
+        r#match: Some(RouteMatch {
+            path_specifier: Some(PathSpecifier::Prefix("/".to_owned())),
+            ..RouteMatch::default()
+        }),
+        action: Some(action),
+        ..Route::default()
+    }
+}
+
+/// Forwards requests without a timeout, unless gRPC's clients set one.
+fn forward(cluster: &str, is_sticky: bool) -> RouteAction {
+    let by_source = PolicySpecifier::ConnectionProperties(ConnectionProperties { source_ip: true });
+    let by_source = HashPolicy { policy_specifier: Some(by_source), ..HashPolicy::default() };
+    RouteAction {
+        cluster_specifier: Some(ClusterSpecifier::Cluster(cluster.to_owned())),
+        timeout: duration(Duration::ZERO),
+        retry_policy: Some(retries()),
+        hash_policy: is_sticky.then_some(by_source).into_iter().collect(),
+        max_stream_duration: Some(MaxStreamDuration {
+            max_stream_duration: duration(Duration::ZERO),
+            grpc_timeout_header_max: duration(Duration::ZERO),
+            ..MaxStreamDuration::default()
+        }),
+        ..RouteAction::default()
+    }
+}
+
+fn retries() -> RetryPolicy {
+    let previous = RetryHostPredicate {
+        name: "envoy.retry_host_predicates.previous_hosts".to_owned(),
+        config_type: Some(retry_host_predicate::ConfigType::TypedConfig(any(
+            &PreviousHostsPredicate {},
+        ))),
+    };
+    RetryPolicy {
+        retry_on: "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes"
+            .to_owned(),
+        num_retries: number(2),
+        retry_host_predicate: vec![previous],
+        host_selection_retry_max_attempts: 5,
+        retriable_status_codes: vec![503],
+        ..RetryPolicy::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(hostname: &str, address: &str) -> HostRoute {
+        HostRoute {
+            hostname: Hostname::parse(hostname).unwrap(),
+            port: 80,
+            addresses: if address.is_empty() { vec![] } else { vec![address.parse().unwrap()] },
+            has_pod_names: address.is_empty(),
+            action: HostAction::Cluster { name: "c".to_owned(), is_sticky: false },
+        }
+    }
+
+    fn domains(namespace: &str, hosts: Vec<HostRoute>) -> Vec<String> {
+        let routes = PortRoutes {
+            port: 80,
+            namespace: namespace.into(),
+            domain: "cluster.local".into(),
+            policy: OutboundPolicy::AllowAny,
+            hosts,
+        };
+        routes.domains().into_iter().map(|domains| domains.join(" ")).collect()
+    }
+
+    const FULL: &str = "web.shop.svc.cluster.local web.shop.svc.cluster.local.";
+
+    #[test]
+    fn short_forms_depend_on_the_proxys_namespace() {
+        let web = || vec![host("web.shop.svc.cluster.local", "10.0.0.1")];
+        let other = format!("{FULL} 10.0.0.1 web.shop.svc web.shop");
+        assert_eq!(domains("other", web()), [&*other]);
+        assert_eq!(domains("shop", web()), [format!("{other} web")]);
+        // A namespace that ends like the other one.
+        assert_eq!(domains("hop", web()), [other]);
+    }
+
+    #[test]
+    fn headless_hosts_have_names_of_pods() {
+        let found = domains("shop", vec![host("web.shop.svc.cluster.local", "")]);
+        let expected = format!(
+            "{FULL} *.web.shop.svc.cluster.local web.shop.svc *.web.shop.svc web.shop *.web.shop \
+             web *.web"
+        );
+        assert_eq!(found, [expected]);
+    }
+
+    #[test]
+    fn full_name_wins_over_a_short_form() {
+        let hosts =
+            vec![host("web.shop", "fd00::1"), host("web.shop.svc.cluster.local", "fd00::1")];
+        let expected =
+            ["web.shop web.shop. [fd00::1]".to_owned(), format!("{FULL} web.shop.svc web")];
+        assert_eq!(domains("shop", hosts), expected);
+    }
+
+    #[test]
+    fn hosts_of_other_domains_have_no_short_forms() {
+        let found = domains("shop", vec![host("api.example.com", "10.0.0.1")]);
+        assert_eq!(found, ["api.example.com api.example.com. 10.0.0.1"]);
+    }
+}

@@ -1,0 +1,68 @@
+//! Services that a proxy may use.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use pilot_registry::hostname::Hostname;
+use pilot_registry::service::{ExportTo, Resolution, Service};
+use pilot_registry::snapshot::Snapshot;
+
+/// Services visible to the proxies of a namespace, in the order of their hostnames.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    services: Vec<Arc<Service>>,
+}
+
+/// Target of an alias (`ExternalName`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AliasTarget<'a> {
+    /// Another service of the scope.
+    Service(&'a Arc<Service>),
+    /// A host that the mesh does not know.
+    External(Hostname),
+    /// The aliases lead to each other.
+    Cycle,
+}
+
+impl Scope {
+    /// Selects the services exported to a namespace.
+    pub fn new(snapshot: &Snapshot, namespace: &str) -> Self {
+        let visible = snapshot.services().filter(|service| is_visible(service, namespace));
+        Self { services: visible.cloned().collect() }
+    }
+
+    /// The services.
+    pub fn services(&self) -> impl Iterator<Item = &Arc<Service>> {
+        self.services.iter()
+    }
+
+    /// Service of a host.
+    pub fn service(&self, hostname: &Hostname) -> Option<&Arc<Service>> {
+        let place =
+            self.services.binary_search_by(|service| service.hostname.cmp(hostname)).ok()?;
+        Some(&self.services[place])
+    }
+
+    /// Follows aliases to their end.
+    pub fn alias_target(&self, first: &Hostname) -> AliasTarget<'_> {
+        let mut seen = BTreeSet::new();
+        let mut hostname = first.clone();
+        while seen.insert(hostname.clone()) {
+            match self.service(&hostname) {
+                None => return AliasTarget::External(hostname),
+                Some(service) => match &service.resolution {
+                    Resolution::Alias(target) => hostname = target.clone(),
+                    _ => return AliasTarget::Service(service),
+                },
+            }
+        }
+        AliasTarget::Cycle
+    }
+}
+
+fn is_visible(service: &Service, namespace: &str) -> bool {
+    match &service.export_to {
+        ExportTo::All => true,
+        ExportTo::Namespaces(namespaces) => namespaces.iter().any(|name| &**name == namespace),
+    }
+}

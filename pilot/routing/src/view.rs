@@ -1,0 +1,249 @@
+//! The proxy and the mesh, as far as generated configuration depends on them.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use mesh::mesh_config::{InboundTrafficPolicy, MeshConfig};
+use pilot_registry::labels::Labels;
+use pilot_registry::locality::Locality;
+use serde_json::Value;
+
+/// Proxy that configuration is generated for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ProxyView {
+    /// Role.
+    pub kind: ProxyKind,
+    /// Name of the pod.
+    pub pod: Arc<str>,
+    /// Namespace of the pod.
+    pub namespace: Arc<str>,
+    /// Name of the service account; empty if the node does not say it.
+    pub service_account: Arc<str>,
+    /// Labels of the pod.
+    pub labels: Labels,
+    /// Addresses, the primary one first; at least one.
+    pub addresses: Vec<IpAddr>,
+    /// Capture of connections.
+    pub interception: Interception,
+    /// Domain of Kubernetes' Services, `cluster.local`.
+    pub domain: Arc<str>,
+    /// Place of the proxy.
+    pub locality: Locality,
+    /// Name of the Kubernetes node; empty if unknown.
+    pub node: Arc<str>,
+    /// Ports of Envoy and the agent besides the fixed ones, for readiness and metrics.
+    pub own_ports: BTreeSet<u16>,
+    /// True if the proxy can bind no port below 1024.
+    pub unprivileged: bool,
+}
+
+/// Role of a proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProxyKind {
+    /// Beside an application, whose connections it captures.
+    Sidecar,
+    /// On its own, such as a gateway.
+    Router,
+}
+
+/// Capture of a pod's connections, `INTERCEPTION_MODE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Interception {
+    /// Inbound and outbound connections are redirected.
+    Redirect,
+    /// Inbound connections keep the client's address.
+    Tproxy,
+    /// No connection is captured: the application addresses the proxy's ports.
+    None,
+}
+
+/// Address families of a proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Families {
+    /// IPv4 alone.
+    V4,
+    /// IPv6 alone.
+    V6,
+    /// Both, IPv4 first.
+    V4First,
+    /// Both, IPv6 first.
+    V6First,
+}
+
+/// Settings of the mesh.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct MeshView {
+    /// Namespace whose configuration applies to the whole mesh.
+    pub root_namespace: Arc<str>,
+    /// Trust domain of identities.
+    pub trust_domain: Arc<str>,
+    /// Further trust domains whose identities are accepted.
+    pub trust_domain_aliases: Vec<Arc<str>>,
+    /// Traffic to hosts that the mesh does not know.
+    pub outbound_policy: OutboundPolicy,
+    /// True if applications listen on 127.0.0.1 (`inboundTrafficPolicy: LOCALHOST`).
+    pub inbound_to_localhost: bool,
+    /// Port of the listener for captured outbound connections.
+    pub outbound_port: u16,
+    /// Port of the listener for captured inbound connections.
+    pub inbound_port: u16,
+    /// True if clients use mutual TLS with endpoints that take it.
+    pub auto_mtls: bool,
+    /// Lowest version of TLS between proxies.
+    pub min_tls_version: TlsVersion,
+}
+
+/// Traffic to hosts that the mesh does not know: `outboundTrafficPolicy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OutboundPolicy {
+    /// Passes through.
+    AllowAny,
+    /// Ends at the proxy.
+    RegistryOnly,
+}
+
+/// Version of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TlsVersion {
+    /// TLS 1.2.
+    V1_2,
+    /// TLS 1.3.
+    V1_3,
+}
+
+impl ProxyView {
+    /// Families of the proxy's addresses.
+    pub fn families(&self) -> Families {
+        let first_is_v6 = self.addresses.first().is_some_and(IpAddr::is_ipv6);
+        let both = self.addresses.iter().any(|address| address.is_ipv6() != first_is_v6);
+        match (first_is_v6, both) {
+            (false, false) => Families::V4,
+            (true, false) => Families::V6,
+            (false, true) => Families::V4First,
+            (true, true) => Families::V6First,
+        }
+    }
+
+    /// True if the port belongs to Envoy or to the agent, on all of the pod's addresses.
+    pub fn reserves(&self, mesh: &MeshView, port: u16) -> bool {
+        OWN_PORTS.contains(&port)
+            || self.own_ports.contains(&port)
+            || [mesh.outbound_port, mesh.inbound_port].contains(&port)
+    }
+}
+
+impl Families {
+    /// True if the proxy has addresses of the family.
+    pub fn has(self, address: IpAddr) -> bool {
+        match self {
+            Self::V4 => address.is_ipv4(),
+            Self::V6 => address.is_ipv6(),
+            Self::V4First | Self::V6First => true,
+        }
+    }
+
+    /// Addresses that stand for all of the proxy's, the primary family first.
+    pub fn unspecified(self) -> Vec<IpAddr> {
+        self.pick(Ipv4Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED)
+    }
+
+    /// Loopback addresses, the primary family first.
+    pub fn loopback(self) -> Vec<IpAddr> {
+        self.pick(Ipv4Addr::LOCALHOST, Ipv6Addr::LOCALHOST)
+    }
+
+    /// Source addresses that exempt connections to the application from capture.
+    pub fn inbound_source(self) -> Vec<IpAddr> {
+        self.pick(Ipv4Addr::new(127, 0, 0, 6), Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6))
+    }
+
+    fn pick(self, v4: Ipv4Addr, v6: Ipv6Addr) -> Vec<IpAddr> {
+        match self {
+            Self::V4 => vec![v4.into()],
+            Self::V6 => vec![v6.into()],
+            Self::V4First => vec![v4.into(), v6.into()],
+            Self::V6First => vec![v6.into(), v4.into()],
+        }
+    }
+}
+
+impl MeshView {
+    /// Reads the settings from a parsed `MeshConfig`.
+    pub fn new(mesh: &MeshConfig) -> Self {
+        let at = |path: &[&str]| {
+            let mut keys = path.iter();
+            let first = keys.next().and_then(|key| mesh.document.get(*key));
+            keys.fold(first, |value, key| value.and_then(|value| value.get(*key)))
+        };
+        let aliases = at(&["trustDomainAliases"]).and_then(Value::as_array).into_iter().flatten();
+        let trust_domain = if mesh.trust_domain.is_empty() {
+            DEFAULT_TRUST_DOMAIN
+        } else {
+            mesh.trust_domain.as_str()
+        };
+        let policy = at(&["outboundTrafficPolicy", "mode"]).and_then(Value::as_str);
+        let version = at(&["meshMTLS", "minProtocolVersion"]).and_then(Value::as_str);
+        Self {
+            root_namespace: mesh.root_namespace.as_str().into(),
+            trust_domain: trust_domain.into(),
+            trust_domain_aliases: aliases.filter_map(Value::as_str).map(Arc::from).collect(),
+            outbound_policy: match policy {
+                Some("REGISTRY_ONLY") => OutboundPolicy::RegistryOnly,
+                _ => OutboundPolicy::AllowAny,
+            },
+            inbound_to_localhost: mesh.inbound_traffic_policy == InboundTrafficPolicy::Localhost,
+            outbound_port: mesh.proxy_listen_port,
+            inbound_port: mesh.proxy_inbound_listen_port,
+            auto_mtls: at(&["enableAutoMtls"]).and_then(Value::as_bool).unwrap_or(true),
+            min_tls_version: match version {
+                Some("TLSV1_3") => TlsVersion::V1_3,
+                _ => TlsVersion::V1_2,
+            },
+        }
+    }
+
+    /// SPIFFE identity of a service account.
+    pub fn identity(&self, namespace: &str, service_account: &str) -> String {
+        format!("spiffe://{}/ns/{namespace}/sa/{service_account}", self.trust_domain)
+    }
+}
+
+/// Ports of Envoy and the agent that no setting moves: admin, outbound, inbound, debug, status,
+/// readiness, DNS and metrics.
+const OWN_PORTS: [u16; 8] = [15000, 15001, 15004, 15006, 15020, 15021, 15053, 15090];
+const DEFAULT_TRUST_DOMAIN: &str = "cluster.local";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mesh_view_has_defaults_and_settings_of_the_document() {
+        let view = MeshView::new(&MeshConfig::parse("").unwrap());
+        assert_eq!(view.outbound_policy, OutboundPolicy::AllowAny);
+        assert_eq!((view.outbound_port, view.inbound_port), (15001, 15006));
+        assert!(view.auto_mtls && !view.inbound_to_localhost);
+        let text = "trustDomain: a\ntrustDomainAliases: [b, c]\n\
+                    outboundTrafficPolicy: {mode: REGISTRY_ONLY}\nenableAutoMtls: false\n\
+                    inboundTrafficPolicy: {mode: LOCALHOST}\n\
+                    meshMTLS: {minProtocolVersion: TLSV1_3}\n";
+        let view = MeshView::new(&MeshConfig::parse(text).unwrap());
+        assert_eq!(view.identity("shop", "web"), "spiffe://a/ns/shop/sa/web");
+        assert_eq!(view.trust_domain_aliases, ["b".into(), "c".into()]);
+        assert_eq!(view.outbound_policy, OutboundPolicy::RegistryOnly);
+        assert_eq!(view.min_tls_version, TlsVersion::V1_3);
+        assert!(!view.auto_mtls && view.inbound_to_localhost);
+    }
+
+    #[test]
+    fn families_follow_the_order_of_addresses() {
+        let unspecified = |families: Families| -> Vec<String> {
+            families.unspecified().iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(unspecified(Families::V4), ["0.0.0.0"]);
+        assert_eq!(unspecified(Families::V6), ["::"]);
+        assert_eq!(unspecified(Families::V4First), ["0.0.0.0", "::"]);
+        assert_eq!(unspecified(Families::V6First), ["::", "0.0.0.0"]);
+    }
+}

@@ -1,0 +1,44 @@
+//! The real Envoy loads each case. Its own dump of the configuration is the golden file.
+
+use std::rc::Rc;
+
+use anyhow::{Context as _, Result};
+use e2e::netns::Namespace;
+use pilot_routing::envoy::REVISION;
+use pilot_routing::version::version;
+
+use crate::cases::cases;
+use crate::proxy::Proxy;
+use crate::server::Authority;
+use crate::world::World;
+
+#[test]
+fn envoy_accepts_every_case() {
+    let authority = Authority::create();
+    let mut goldens = String::new();
+    for (name, world) in cases() {
+        let golden = load(&authority, &world).with_context(|| name.to_owned());
+        let golden = golden.unwrap_or_else(|error| panic!("{error:?}"));
+        goldens += &golden.to_string();
+        if KEPT.contains(&name) {
+            insta::assert_yaml_snapshot!(name, golden);
+        }
+    }
+    // Other messages need another revision, so that proxies get them from an upgraded server. The
+    // new golden file then has a name of its own.
+    let digest = version(0, "goldens", &goldens);
+    insta::assert_snapshot!(format!("goldens-of-revision-{REVISION}"), digest);
+}
+
+/// Cases whose whole configuration is kept for readers. The digest covers all.
+const KEPT: &[&str] =
+    &["permissive", "permissive-dual", "aliases", "headless", "no-capture", "router"];
+
+fn load(authority: &Authority, world: &World) -> Result<serde_json::Value> {
+    let namespace = Rc::new(Namespace::create()?);
+    let resources = world.resources();
+    let secrets = authority.secrets("spiffe://cluster.local/ns/shop/sa/web");
+    let mut proxy = Proxy::start(namespace, &resources, &secrets)?;
+    proxy.settle(&resources)?;
+    proxy.golden(&resources)
+}

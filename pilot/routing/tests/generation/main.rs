@@ -1,0 +1,16 @@
+//! Generated configuration: tables of its rules, its inner consistency, and the verdict of the real
+//! Envoy.
+
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a failing test may panic")]
+
+mod calls;
+mod cases;
+mod consistency;
+#[path = "../../../agent/tests/status/istio_init.rs"]
+mod istio_init;
+mod loaded;
+mod pods;
+mod proxy;
+mod server;
+mod tables;
+mod world;

@@ -1,0 +1,182 @@
+//! Two pods with sidecars, each in a network namespace with the rules of `istio-init`.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+use std::rc::Rc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use e2e::netns::{Namespace, Owner};
+use envoy_types::pb::envoy::service::discovery::v3::DiscoveryRequest;
+use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient;
+use tonic::transport::Endpoint;
+
+use crate::istio_init::istio_init;
+use crate::proxy::Proxy;
+use crate::server::{Authority, grpc_application};
+use crate::world::World;
+
+/// A pod with a sidecar.
+pub(crate) struct Pod {
+    pub(crate) namespace: Rc<Namespace>,
+    pub(crate) proxy: Proxy,
+}
+
+/// Two connected pods.
+pub(crate) struct Pods {
+    pub(crate) client: Pod,
+    pub(crate) server: Pod,
+}
+
+impl Pods {
+    /// Starts the proxies with the configuration of two worlds that differ in the proxy alone.
+    pub(crate) fn start(client: &World, server: &World) -> Result<Self> {
+        let namespaces = [Rc::new(Namespace::create()?), Rc::new(Namespace::create()?)];
+        namespaces[0].connect("eth0", &namespaces[1], "eth0")?;
+        let addresses = [CLIENT, SERVER];
+        for (namespace, address) in namespaces.iter().zip(addresses) {
+            namespace.ip(&format!("address add {address}/24 dev eth0"))?;
+            let other = addresses.iter().find(|other| **other != address).unwrap_or(&address);
+            namespace.ip(&format!("route add default via {other}"))?;
+        }
+        let authority = Authority::create();
+        let [one, two] = namespaces;
+        Ok(Self {
+            client: Pod::start(one, client, &authority, "web")?,
+            server: Pod::start(two, server, &authority, "api")?,
+        })
+    }
+}
+
+impl Pod {
+    fn start(
+        namespace: Rc<Namespace>,
+        world: &World,
+        authority: &Authority,
+        account: &str,
+    ) -> Result<Self> {
+        let mut rules = Command::new(istio_init());
+        rules.args(["istio-iptables", "--backend=nftables", "-p", "15001", "-z", "15006"]);
+        rules.args(["-u", "1337", "-m", "REDIRECT", "-i", "*", "-x", "", "-b", "*"]);
+        rules.args(["-d", "15090,15021,15020"]);
+        namespace.output(&mut rules, "").context("istio-init")?;
+        let resources = world.resources();
+        let identity = format!("spiffe://cluster.local/ns/shop/sa/{account}");
+        let secrets = authority.secrets(&identity);
+        let mut proxy = Proxy::start(Rc::clone(&namespace), &resources, &secrets)?;
+        proxy.settle(&resources)?;
+        Ok(Self { namespace, proxy })
+    }
+
+    /// Serves on a port: HTTP/1.1 with the peer and the client's certificate in the body, or an
+    /// echo of other first bytes.
+    pub(crate) fn serve(&self, address: &str, port: u16) -> Result<()> {
+        self.listen(address, port, |mut tcp| {
+            let peer = tcp.peer_addr()?.ip();
+            let mut reader = BufReader::new(tcp.try_clone()?);
+            let mut line = String::new();
+            reader.read_line(&mut line)?;
+            if !line.starts_with("GET ") {
+                return write!(tcp, "echo {peer} {line}");
+            }
+            let mut certificate = "none".to_owned();
+            while !line.trim().is_empty() {
+                line.clear();
+                reader.read_line(&mut line)?;
+                let lower = line.to_ascii_lowercase();
+                if let Some(value) = lower.strip_prefix("x-forwarded-client-cert: ") {
+                    value.trim().clone_into(&mut certificate);
+                }
+            }
+            let body = format!("http {peer} {certificate}");
+            let length = body.len();
+            write!(
+                tcp,
+                "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+            )
+        })
+    }
+
+    /// Serves on a port a protocol in which the server speaks first.
+    pub(crate) fn speak_first(&self, address: &str, port: u16) -> Result<()> {
+        self.listen(address, port, |mut tcp| {
+            let peer = tcp.peer_addr()?.ip();
+            writeln!(tcp, "hello {peer}")
+        })
+    }
+
+    /// Serves gRPC on a port.
+    pub(crate) fn serve_grpc(&self, address: &str, port: u16) -> Result<()> {
+        let address = SocketAddr::new(address.parse()?, port);
+        grpc_application(self.namespace.run(|| TcpListener::bind(address))??);
+        Ok(())
+    }
+
+    fn listen(
+        &self,
+        address: &str,
+        port: u16,
+        serve: fn(TcpStream) -> std::io::Result<()>,
+    ) -> Result<()> {
+        let address = SocketAddr::new(address.parse()?, port);
+        let listener = self.namespace.run(|| TcpListener::bind(address))??;
+        thread::spawn(move || {
+            while let Ok((tcp, _)) = listener.accept() {
+                // The client may close early.
+                thread::spawn(move || serve(tcp));
+            }
+        });
+        Ok(())
+    }
+
+    /// Number of TLS handshakes of inbound connections.
+    pub(crate) fn handshakes(&self) -> Result<u64> {
+        let stats = self.proxy.get("/stats?filter=listener.*15006.*ssl.handshake")?;
+        let counts = stats.lines().filter_map(|line| line.rsplit_once(": ")?.1.parse::<u64>().ok());
+        Ok(counts.sum())
+    }
+}
+
+/// Sends bytes on a new connection, and reads all that comes back.
+pub(crate) fn exchange(pod: &Pod, owner: Owner, to: (&str, u16), bytes: &str) -> Result<String> {
+    let address = SocketAddr::new(to.0.parse::<IpAddr>()?, to.1);
+    pod.namespace.run_as(owner, || {
+        let mut tcp = TcpStream::connect_timeout(&address, LIMIT)?;
+        tcp.set_read_timeout(Some(LIMIT))?;
+        tcp.write_all(bytes.as_bytes())?;
+        let mut answer = String::new();
+        match tcp.read_to_string(&mut answer) {
+            Err(error) if answer.is_empty() => bail!("no answer: {error}"),
+            _ if answer.is_empty() => bail!("closed without an answer"),
+            _ => Ok(answer),
+        }
+    })?
+}
+
+/// Calls the gRPC application. It answers with the message of its error.
+pub(crate) fn call_grpc(pod: &Pod, owner: Owner, to: (&str, u16), host: &str) -> Result<String> {
+    let origin = format!("http://{host}:{}", to.1);
+    let endpoint = Endpoint::from_shared(format!("http://{}:{}", to.0, to.1))?;
+    let endpoint = endpoint.origin(origin.parse()?).timeout(LIMIT).connect_timeout(LIMIT);
+    pod.namespace.run_as(owner, || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let mut client = AggregatedDiscoveryServiceClient::new(endpoint.connect().await?);
+            let requests = tokio_stream::iter([DiscoveryRequest::default()]);
+            match client.stream_aggregated_resources(requests).await {
+                Ok(_) => bail!("the application has no such answer"),
+                Err(status) => Ok(status.message().to_owned()),
+            }
+        })
+    })?
+}
+
+pub(crate) const CLIENT: &str = "10.0.0.1";
+pub(crate) const SERVER: &str = "10.0.0.2";
+/// The user of an application, whose connections are captured.
+pub(crate) const APPLICATION: Owner = Owner { uid: 1000, gid: 1000 };
+/// The user of the proxy, whose connections are not captured: a client without a sidecar.
+pub(crate) const UNCAPTURED: Owner = Owner { uid: 1337, gid: 1337 };
+const LIMIT: Duration = Duration::from_secs(10);

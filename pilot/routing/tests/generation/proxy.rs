@@ -1,0 +1,206 @@
+//! Envoy in a network namespace, configured by the test's control plane.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::http;
+use e2e::netns::Namespace;
+use e2e::process::Process;
+use e2e::programs::Programs;
+use e2e::run_folder::RunFolder;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::Secret;
+use serde_json::{Value, json};
+
+use crate::server::{self, Rejections};
+use crate::world::Resources;
+
+/// A running Envoy. It ends with the value.
+pub(crate) struct Proxy {
+    process: Process,
+    rejections: Rejections,
+    namespace: std::rc::Rc<Namespace>,
+    _folder: RunFolder,
+}
+
+impl Proxy {
+    /// Starts Envoy in a namespace with these resources.
+    pub(crate) fn start(
+        namespace: std::rc::Rc<Namespace>,
+        resources: &Resources,
+        secrets: &[Secret],
+    ) -> Result<Self> {
+        let folder = RunFolder::of_process()?;
+        let socket = folder.folder("xds")?.join("socket");
+        let rejections = server::serve(&socket, resources, secrets);
+        let file = folder.write("envoy.json", bootstrap(&socket).to_string())?;
+        let envoy = Programs::find()?.envoy()?.display().to_string();
+        let file = file.display().to_string();
+        let enter = ["netns", "exec", namespace.name()];
+        let user = ["setpriv", "--reuid=1337", "--regid=1337", "--clear-groups"];
+        let rights =
+            ["--inh-caps=+net_admin,+dac_override", "--ambient-caps=+net_admin,+dac_override"];
+        let arguments =
+            [&envoy, "-c", &file, "--disable-hot-restart", "--concurrency", "1", "-l", "warning"];
+        let words = enter.iter().chain(&user).chain(&rights).chain(&arguments);
+        let ip = Programs::find()?.system("ip")?;
+        let process = Process::start(&folder, "envoy", &ip, words)?;
+        Ok(Self { process, rejections, namespace, _folder: folder })
+    }
+
+    /// Waits until Envoy is live and nothing is warming, and asserts that it took everything.
+    pub(crate) fn settle(&mut self, resources: &Resources) -> Result<()> {
+        let Self { process, rejections, namespace, .. } = self;
+        let get = |path: &str| get(namespace, path);
+        process.wait_until("the configuration is active", PATIENCE, || {
+            let rejected = rejections.lock().unwrap().clone();
+            // An error would be waited for; a rejection is final.
+            assert!(rejected.is_empty(), "{rejected:#?}");
+            ensure!(get("/ready")? == "LIVE\n");
+            let init: Value = serde_json::from_str(&get("/init_dump")?)?;
+            ensure!(init == json!({}), "{init}");
+            let dump = dump(namespace)?;
+            let sets = [
+                ("dynamic_active_clusters", resources.clusters.len()),
+                ("dynamic_listeners", resources.listeners.len()),
+                ("dynamic_route_configs", resources.routes.len()),
+                ("dynamic_warming_clusters", 0),
+            ];
+            for (set, expected) in sets {
+                let count = entries(&dump, set).len();
+                ensure!(count == expected, "{count} of {expected} {set}");
+            }
+            let endpoints = endpoints(&dump, resources).len();
+            ensure!(endpoints == resources.endpoints.len(), "{endpoints} sets of endpoints");
+            Ok(())
+        })?;
+        let stats = self.get("/stats?filter=update_rejected|update_failure|rds_resource.*error")?;
+        for line in stats.lines() {
+            let is_failure = line.contains("update_rejected") && !line.ends_with(": 0");
+            ensure!(!is_failure, "{stats}");
+        }
+        let log = self.process.said()?;
+        let complaints = log.lines().filter(|line| {
+            let is_complaint = line.contains("[warning]") || line.contains("[error]");
+            is_complaint && !ACCEPTED.iter().any(|accepted| line.contains(accepted))
+        });
+        let complaints: Vec<_> = complaints.collect();
+        ensure!(complaints.is_empty(), "{complaints:#?}");
+        Ok(())
+    }
+
+    /// Envoy's configuration without versions, times and secrets.
+    pub(crate) fn golden(&self, resources: &Resources) -> Result<Value> {
+        let dump = dump(&self.namespace)?;
+        let sets = [
+            ("clusters", "dynamic_active_clusters", "cluster"),
+            ("listeners", "dynamic_listeners", "active_state"),
+            ("routes", "dynamic_route_configs", "route_config"),
+        ];
+        let mut golden = json!({});
+        for (name, set, field) in sets {
+            let mut found: Vec<_> = entries(&dump, set)
+                .into_iter()
+                .map(|entry| match field {
+                    "active_state" => entry["active_state"]["listener"].clone(),
+                    _ => entry[field].clone(),
+                })
+                .collect();
+            found.sort_by_key(|entry| entry["name"].as_str().map(str::to_owned));
+            golden[name] = found.into();
+        }
+        golden["endpoints"] = endpoints(&dump, resources).into();
+        Ok(golden)
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Result<String> {
+        get(&self.namespace, path)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        // A failure has been reported already.
+        let _ = self.process.kill();
+    }
+}
+
+fn get(namespace: &Namespace, path: &str) -> Result<String> {
+    let admin = SocketAddr::from(([127, 0, 0, 1], ADMIN_PORT));
+    namespace.run(|| http::get(admin, path))??.expect_ok().context(path.to_owned())
+}
+
+fn dump(namespace: &Namespace) -> Result<Value> {
+    Ok(serde_json::from_str(&get(namespace, "/config_dump?include_eds")?)?)
+}
+
+fn entries(dump: &Value, name: &str) -> Vec<Value> {
+    let sections = dump["configs"].as_array().into_iter().flatten();
+    let found = sections.filter_map(|section| section.get(name)?.as_array());
+    found.flatten().cloned().collect()
+}
+
+/// Generated sets of endpoints. The dump has those of other clusters as well.
+fn endpoints(dump: &Value, resources: &Resources) -> Vec<Value> {
+    let all = entries(dump, "dynamic_endpoint_configs");
+    let all = all.into_iter().map(|entry| entry["endpoint_config"].clone());
+    let is_generated = |entry: &Value| {
+        entry["cluster_name"].as_str().is_some_and(|name| resources.endpoints.contains_key(name))
+    };
+    let mut found: Vec<_> = all.filter(is_generated).collect();
+    found.sort_by_key(|entry| entry["cluster_name"].as_str().map(str::to_owned));
+    found
+}
+
+fn bootstrap(socket: &Path) -> Value {
+    let http2 = json!({"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+        "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+        "explicit_http_config": {"http2_protocol_options": {}},
+    }});
+    let cluster = |name: &str| {
+        let address = json!({"pipe": {"path": socket}});
+        json!({
+            "name": name, "type": "STATIC", "typed_extension_protocol_options": http2,
+            "load_assignment": {"cluster_name": name, "endpoints": [
+                {"lb_endpoints": [{"endpoint": {"address": address}}]},
+            ]},
+        })
+    };
+    let ads = json!({"ads": {}, "resource_api_version": "V3", "initial_fetch_timeout": "0s"});
+    // Listeners of the agent's bootstrap, whose ports no generated listener may take.
+    let own = |port: u16| {
+        json!({
+            "name": port.to_string(),
+            "address": {"socket_address": {"address": "0.0.0.0", "port_value": port}},
+            "filter_chains": [{}],
+        })
+    };
+    let admin = json!({"socket_address": {"address": "127.0.0.1", "port_value": ADMIN_PORT}});
+    json!({
+        "node": {"id": "sidecar~127.0.0.1~web-1.shop~cluster.local", "cluster": "web.shop"},
+        "admin": {"address": admin},
+        "dynamic_resources": {
+            "ads_config": {
+                "api_type": "DELTA_GRPC", "transport_api_version": "V3",
+                "set_node_on_first_message_only": true,
+                "grpc_services": [{"envoy_grpc": {"cluster_name": "xds-grpc"}}],
+            },
+            "cds_config": ads, "lds_config": ads,
+        },
+        "static_resources": {
+            "clusters": [cluster("xds-grpc"), cluster("sds-grpc")],
+            "listeners": [own(15021), own(15090), own(16021)],
+        },
+    })
+}
+
+const ADMIN_PORT: u16 = 15000;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Warnings that the configuration has no part in.
+const ACCEPTED: &[&str] = &[
+    // The bootstrap of the test sets no limits.
+    "Unable to use runtime singleton",
+    "There is no configured limit to the number of allowed active downstream connections",
+];
