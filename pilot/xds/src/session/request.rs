@@ -85,26 +85,25 @@ impl Request {
 
     /// Checks the lengths and the number of names.
     pub(super) fn check(&self, limits: &Limits) -> Result<(), Close> {
-        let check = |count: usize| match count > limits.names {
-            true => Err(Close::Names { type_url: self.type_url.clone(), limit: limits.names }),
-            false => Ok(()),
+        let count = |count: usize| {
+            let (type_url, limit) = (self.type_url.clone(), limits.names);
+            if count > limit { Err(Close::Names { type_url, limit }) } else { Ok(()) }
         };
-        let length = |name: &String| match name.len() > limits.name_bytes {
-            true => Err(Close::NameLength {
-                type_url: self.type_url.clone(),
-                length: name.len(),
-                limit: limits.name_bytes,
-            }),
-            false => Ok(()),
+        let length = |name: &String| {
+            let (type_url, length, limit) = (self.type_url.clone(), name.len(), limits.name_bytes);
+            if length > limit {
+                return Err(Close::NameLength { type_url, length, limit });
+            }
+            Ok(())
         };
         match &self.subscription {
             Subscription::Changes { subscribe, unsubscribe, initial } => {
-                check(subscribe.len().max(unsubscribe.len()).max(initial.len()))?;
+                count(subscribe.len().max(unsubscribe.len()).max(initial.len()))?;
                 let names = subscribe.iter().chain(unsubscribe).chain(initial.keys());
                 names.chain([&self.type_url]).try_for_each(length)
             }
             Subscription::Whole { names, .. } => {
-                check(names.len())?;
+                count(names.len())?;
                 names.iter().chain([&self.type_url]).try_for_each(length)
             }
         }

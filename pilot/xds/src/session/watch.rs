@@ -40,6 +40,7 @@ pub(super) struct Watch {
 }
 
 /// Name that a client subscribes to or has.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of a name")]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Entry {
     /// Version that the client has accepted; `None` if it knows that the resource does not exist,

@@ -86,11 +86,8 @@ impl Client {
         let wanted = |client: &Self, type_url: &str| {
             matches!(type_url, CLUSTER | LISTENER) || !client.types[type_url].names.is_empty()
         };
-        types
-            .filter_map(|type_url| {
-                wanted(self, type_url).then(|| self.subscribe(type_url, vec![], vec![]))
-            })
-            .collect()
+        let types: Vec<_> = types.filter(|type_url| wanted(self, type_url)).collect();
+        types.into_iter().map(|type_url| self.subscribe(type_url, vec![], vec![])).collect()
     }
 
     fn subscribe(
@@ -274,7 +271,6 @@ impl Client {
         !self.warming.is_empty()
     }
 
-    #[expect(clippy::type_complexity, reason = "fields of a response")]
     fn decode(
         &self,
         frame: Bytes,

@@ -105,9 +105,9 @@ impl Resources for State {
     fn body(&self, type_url: &str, name: &str) -> Bytes {
         let (name, item) = self.item(type_url, name).unwrap();
         let references = item.references.iter();
-        let references: String =
-            references.map(|needed| format!("\n{} {}", needed.type_url, needed.name)).collect();
-        format!("{name}\n{}{references}", item.version).into()
+        let references = references.map(|needed| format!("{} {}", needed.type_url, needed.name));
+        let lines = [name.to_string(), item.version.to_string()].into_iter().chain(references);
+        lines.collect::<Vec<_>>().join("\n").into()
     }
 
     fn references(&self, type_url: &str, name: &str) -> Vec<Reference> {
