@@ -12,7 +12,7 @@ group_of() {
     case "$1" in
     "e2e acceptance" | "e2e installation" | "pilot-registry kubernetes" | "webhook-certs cluster" | "webhook-certs storm") echo servers ;;
     "e2e dependencies" | "e2e licences" | "pilot-agent pilot_agent") echo unit ;;
-    "e2e "* | "injector cluster" | "injector kubernetes" | "injector reports" | "istioctl reports" | "pilot-agent "* | "pilot-routing generation" | "webhook-certs workload") echo machine ;;
+    "e2e "* | "injector cluster" | "injector kubernetes" | "injector reports" | "istioctl reports" | "pilot-agent "* | "pilot-routing generation" | "pilot-xds envoy" | "webhook-certs workload") echo machine ;;
     *) echo unit ;;
     esac
 }
