@@ -3,6 +3,15 @@
 
 pub mod args;
 pub mod cli;
+pub mod connections;
+pub mod debug;
+pub mod grpc;
 pub mod identity;
 pub mod listener;
+pub mod metrics;
+pub mod node;
+pub mod publish;
+pub mod resources;
 pub mod server;
+pub mod source;
+pub mod sources;
