@@ -7,7 +7,7 @@ use pilot_routing::envoy::clusters::Clusters;
 use pilot_routing::envoy::context::Context;
 use pilot_routing::envoy::listeners::Listeners;
 use pilot_routing::envoy::{Generator, names};
-use pilot_routing::view::ProxyView;
+use pilot_routing::view::{Interception, ProxyView};
 
 use super::{Entries, Entry, MeshState};
 
@@ -32,7 +32,11 @@ impl OwnResources {
                 &[names::VIRTUAL_INBOUND.to_owned()],
                 entries,
             ),
-            addresses: proxy.addresses.clone(),
+            // Without capture the view is the proxy's own.
+            addresses: match proxy.interception {
+                Interception::None => Vec::new(),
+                Interception::Redirect | Interception::Tproxy => proxy.addresses.clone(),
+            },
         }
     }
 
