@@ -218,7 +218,7 @@ fn version_changes_with_the_resource_alone() {
     world.services[0].created = 7;
     world.serve("other.shop", &[(443, Https)], "10.96.0.9", &[]);
     let mut more = with_api(&["10.0.0.2", "10.0.0.3"]);
-    assert_eq!([version(&world), version(&more)], [first.clone(), first.clone()]);
+    assert_eq!([version(&world), version(&more)], [first, first]);
     more.pods[1].workload.service_account = "second".into();
     assert_ne!(version(&more), first);
 }
