@@ -14,7 +14,9 @@ use webhook_certs::authority::{Authority, Entropy, Lifetime};
 use webhook_certs::bundle::Bundle;
 use webhook_certs::server_names::ServerNames;
 use webhook_certs::serving::tls_parameters::TlsParameters;
-use webhook_certs::serving::workload_clients::WorkloadClients;
+use webhook_certs::serving::workload_clients::{
+    WorkloadClients, WorkloadIdentity, WorkloadIdentityError,
+};
 use webhook_certs::serving::{HTTP_2, Identity, ServingCertificate, restricted_server_config};
 use webhook_certs::workload::authority::{ValidityLimit, WorkloadAuthority};
 use webhook_certs::workload::signing_request::SigningRequest;
@@ -115,6 +117,10 @@ fn clients_are_verified_by_the_current_roots() {
     let (certificate, key) = workload(&old);
     let (_, seen) = handshake(&clients, Some((certificate.clone(), key))).unwrap();
     assert_eq!(seen.as_deref(), Some(certificate.as_ref()));
+    let identity = WorkloadIdentity::from_der(&certificate).unwrap();
+    assert_eq!(identity.id.to_string(), "spiffe://cluster.local/ns/shop/sa/web");
+    let ca = WorkloadIdentity::from_der(old.ca().der());
+    assert_eq!(ca, Err(WorkloadIdentityError::Uris { found: 0 }));
     assert!(accepts(&new).is_err());
     clients.set(&Bundle::new(new.ca().clone(), [old.ca().clone()])).unwrap();
     assert!(accepts(&old).is_ok() && accepts(&new).is_ok());

@@ -293,7 +293,7 @@ impl<'a> Reconciler<'a> {
         };
         let parameters = &self.options.parameters;
         let limit = ValidityLimit {
-            longest: MAX_VALIDITY.min(parameters.retire_delay - parameters.freshness()),
+            longest: MAX_VALIDITY.min(parameters.leaf_lifetime),
             until: ProductionRules::limit(state, signing, parameters),
         };
         let roots = state.bundle();

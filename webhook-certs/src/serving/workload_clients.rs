@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
+use mesh::spiffe::{SpiffeError, SpiffeId};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::ring::default_provider;
 use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
@@ -14,7 +15,11 @@ use rustls::{
     SignatureScheme,
 };
 use rustls_pki_types::{CertificateDer, UnixTime};
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer, X509Certificate};
 
+use super::lifetime;
+use crate::authority::Lifetime;
 use crate::bundle::Bundle;
 
 /// Verifier of client certificates by the roots of workloads, which may change.
@@ -64,6 +69,59 @@ impl fmt::Debug for WorkloadClients {
             .field(&current.as_ref().map(|r| &r.bundle))
             .finish()
     }
+}
+
+/// Identity in the certificate of a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkloadIdentity {
+    /// SPIFFE ID, the only URI in the certificate.
+    pub id: SpiffeId,
+    /// Validity of the certificate.
+    pub lifetime: Lifetime,
+}
+
+impl WorkloadIdentity {
+    /// Parses a certificate that was verified.
+    pub fn from_der(certificate: &CertificateDer<'_>) -> Result<Self, WorkloadIdentityError> {
+        let unreadable = |reason: String| WorkloadIdentityError::Certificate { reason };
+        let lifetime = lifetime(certificate).map_err(|error| unreadable(error.to_string()))?;
+        let (_, parsed) = X509Certificate::from_der(certificate)
+            .map_err(|error| unreadable(error.to_string()))?;
+        let names = parsed.subject_alternative_name();
+        let names = names.map_err(|error| unreadable(error.to_string()))?;
+        let uris: Vec<_> = names
+            .iter()
+            .flat_map(|names| &names.value.general_names)
+            .filter_map(|name| match name {
+                GeneralName::URI(uri) => Some(*uri),
+                _ => None,
+            })
+            .collect();
+        match uris.as_slice() {
+            [uri] => Ok(Self { id: SpiffeId::parse(uri)?, lifetime }),
+            uris => Err(WorkloadIdentityError::Uris { found: uris.len() }),
+        }
+    }
+}
+
+/// Reason for which a certificate names no workload.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum WorkloadIdentityError {
+    /// The certificate cannot be parsed.
+    #[error("the client's certificate cannot be parsed: {reason}")]
+    Certificate {
+        /// Message of the parser.
+        reason: String,
+    },
+    /// The certificate has no URI, or several.
+    #[error("the client's certificate has {found} URIs; expected one, a SPIFFE ID")]
+    Uris {
+        /// Number of URIs.
+        found: usize,
+    },
+    /// The URI is no identity of a workload.
+    #[error("the client's certificate: {0}")]
+    Id(#[from] SpiffeError),
 }
 
 /// Reason for which roots cannot verify clients.
