@@ -17,7 +17,7 @@ tests![
     foreign_sigterm_to_envoy_ends_agent_with_error,
     killed_parent_leaves_its_child_serving,
     parent_killed_at_each_step_leaves_its_child_serving,
-    parent_killed_before_it_answers_ends_agent_after_guard,
+    parent_killed_before_it_answers_leaves_child_serving,
     exits_of_parent_and_rejected_child_are_named,
     killed_agent_takes_envoy_with_it,
     killed_agent_takes_both_envoys_of_a_hot_restart_with_it,
@@ -46,7 +46,7 @@ fn killed_parent_leaves_its_child_serving() -> Result<()> {
     let mut agent = Agent::new()?.started()?;
     agent.apply(&agent.bootstrap("b"))?;
     agent.wait_for_log("serving Some(1)")?;
-    kill(agent.envoy(0)?)?;
+    kill_parent(&agent, 0);
     for version in ["c", "d", "e"] {
         agent.hot_restart(version)?;
     }
@@ -63,7 +63,7 @@ fn parent_killed_at_each_step_leaves_its_child_serving() -> Result<()> {
         agent.apply(&agent.bootstrap(&version))?;
         agent.envoy(epoch + 1)?;
         std::thread::sleep(Duration::from_millis(u64::from(epoch) * 20));
-        kill_lonely(&agent, epoch)?;
+        kill_parent(&agent, epoch);
         agent.wait_for_log(&format!("serving Some({})", epoch + 1))?;
         agent.wait_for_version(&version)?;
         wait::until("the parent has ended", PATIENCE, || {
@@ -73,7 +73,7 @@ fn parent_killed_at_each_step_leaves_its_child_serving() -> Result<()> {
     }
     agent.apply(&agent.slow_bootstrap("slow"))?;
     agent.wait_for_waiting_child()?;
-    kill_lonely(&agent, 6)?;
+    kill_parent(&agent, 6);
     agent.wait_for_log("serving None")?;
     agent.wait_for_log("serving Some(7)")?;
     agent.wait_for_version("slow")?;
@@ -81,17 +81,16 @@ fn parent_killed_at_each_step_leaves_its_child_serving() -> Result<()> {
     agent.stop()
 }
 
-/// Kills the parent of a child.
-fn kill_lonely(agent: &Agent, parent: u32) -> Result<()> {
-    let envoys = agent.envoys();
-    let (_, pid) = envoys.iter().find(|(epoch, _)| *epoch == parent).context("the parent runs")?;
-    kill(*pid)
+/// Kills the parent of a child, unless the child has told it to exit already.
+fn kill_parent(agent: &Agent, parent: u32) {
+    if let Some((_, pid)) = agent.envoys().iter().find(|(epoch, _)| *epoch == parent) {
+        drop(kill(*pid));
+    }
 }
 
-/// The child waits for an answer that never comes.
-fn parent_killed_before_it_answers_ends_agent_after_guard() -> Result<()> {
-    let mut agent =
-        Agent::new()?.with(|settings| settings.guard = Duration::from_secs(3)).started()?;
+/// The answer that the child waits for never comes from its parent.
+fn parent_killed_before_it_answers_leaves_child_serving() -> Result<()> {
+    let mut agent = Agent::new()?.started()?;
     let parent = agent.envoy(0)?;
     kill_process(Pid::from_raw(parent).context("process id")?, Signal::STOP)?;
     agent.apply(&agent.bootstrap("b"))?;
@@ -102,11 +101,10 @@ fn parent_killed_before_it_answers_ends_agent_after_guard() -> Result<()> {
         Ok::<_, anyhow::Error>(())
     })?;
     kill(parent)?;
-    ensure!(!agent.ended()?.success());
-    let expected = "exit: Envoy exited: killed by SIGKILL; its hot restart failed: it was not live \
-                    within 3 s";
-    ensure!(agent.log().contains(expected), "{}", agent.log());
-    agent.has_no_shared_memory()
+    agent.wait_for_log("serving Some(1)")?;
+    agent.wait_for_version("b")?;
+    agent.hot_restart("c")?;
+    agent.stop()
 }
 
 fn exits_of_parent_and_rejected_child_are_named() -> Result<()> {

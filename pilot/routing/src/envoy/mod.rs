@@ -8,6 +8,7 @@ pub mod endpoints;
 mod filters;
 pub mod listeners;
 mod message;
+pub mod name_tables;
 pub mod names;
 pub mod routes;
 pub mod tls;

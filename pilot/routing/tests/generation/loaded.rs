@@ -8,6 +8,7 @@ use pilot_routing::envoy::REVISION;
 use pilot_xds::session::Version;
 
 use crate::cases::cases;
+use crate::pods::UNCAPTURED;
 use crate::proxy::Proxy;
 use crate::server::Authority;
 use crate::world::World;
@@ -38,7 +39,7 @@ fn load(authority: &Authority, world: &World) -> Result<serde_json::Value> {
     let namespace = Rc::new(Namespace::create()?);
     let resources = world.resources();
     let secrets = authority.secrets("spiffe://cluster.local/ns/shop/sa/web");
-    let mut proxy = Proxy::start(namespace, &resources, &secrets)?;
+    let mut proxy = Proxy::start(namespace, UNCAPTURED, &resources, &secrets)?;
     proxy.settle(&resources)?;
     proxy.golden(&resources)
 }
