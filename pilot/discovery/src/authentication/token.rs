@@ -195,7 +195,7 @@ fn account(status: &TokenReviewStatus, audiences: &[String]) -> Result<ServiceAc
 const GROUP: &str = "system:serviceaccounts";
 const PREFIX: &str = "system:serviceaccount:";
 const POD: &str = "authentication.kubernetes.io/pod-name";
-const MAX_SIZE: usize = 16 * 1024;
+const MAX_SIZE: usize = 8 * 1024;
 const CONCURRENT_CALLS: usize = 32;
 const CALL_TIMEOUT: Duration = Duration::from_secs(8);
 
