@@ -2,6 +2,8 @@
 //! configuration of each proxy by xDS.
 
 pub mod args;
+pub mod authentication;
+pub mod certificates;
 pub mod cli;
 pub mod identity;
 pub mod listener;

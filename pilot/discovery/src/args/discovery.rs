@@ -6,7 +6,7 @@ use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 use pilot_registry::hostname::Hostname;
 
-use super::ListenAddress;
+use super::{CertificateArgs, ListenAddress};
 
 /// Arguments of `discovery`.
 #[derive(Clone, Debug, Args)]
@@ -57,6 +57,9 @@ pub struct DiscoveryArgs {
     /// Address of the metrics; empty to switch it off
     #[arg(long = "monitoringAddr", value_name = "ADDRESS", default_value = ":15014")]
     pub monitoring_addr: ListenAddress,
+    /// Flags about certificates and authentication.
+    #[command(flatten)]
+    pub certificates: CertificateArgs,
 }
 
 /// Source of services and pods.

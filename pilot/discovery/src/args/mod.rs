@@ -1,5 +1,6 @@
 //! Command line of the program.
 
+mod certificates;
 mod discovery;
 mod listen;
 mod version;
@@ -7,6 +8,7 @@ mod version;
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
+pub use certificates::CertificateArgs;
 pub use discovery::{DiscoveryArgs, RegistryKind};
 pub use listen::ListenAddress;
 pub use version::VersionArgs;
