@@ -117,6 +117,9 @@ pub enum ProbeError {
         /// Limit of requests.
         limit: usize,
     },
+    /// Redirect to text that is no URL.
+    #[error("the application redirects to an invalid URL")]
+    Location,
     /// Failed gRPC health check.
     #[error("health check of the gRPC service {service:?} at port {port} failed")]
     Health {
