@@ -266,16 +266,13 @@ fn record_arrival(
     port: u16,
     original: Option<SocketAddr>,
 ) {
-    let is_its = |attempt: &Attempt| {
-        let same_port = |(_, own): &(OwnedFd, SocketAddr)| {
-            own.port() == client.port() && own.is_ipv4() == client.is_ipv4()
+    let is_its = |attempt: &&mut Attempt| {
+        let is_own = |(_, own): &(OwnedFd, SocketAddr)| {
+            (own.ip(), own.port()) == (client.ip(), client.port())
         };
-        attempt.flow.protocol == protocol && attempt.client.as_ref().is_ok_and(same_port)
+        attempt.flow.protocol == protocol && attempt.client.as_ref().is_ok_and(is_own)
     };
-    // Connections to different targets may share a client port.
-    let is_exact = |attempt: &Attempt| is_its(attempt) && Some(attempt.flow.target) == original;
-    let index = attempts.iter().position(is_exact).or_else(|| attempts.iter().position(is_its));
-    if let Some(attempt) = index.map(|index| &mut attempts[index]) {
+    if let Some(attempt) = attempts.iter_mut().find(is_its) {
         attempt.arrived = Some(match original {
             Some(original) if original != attempt.flow.target => {
                 FlowOutcome::WrongDestination(port, original)
@@ -314,9 +311,14 @@ fn start_one(flow: &Flow) -> Result<(OwnedFd, SocketAddr), Errno> {
         SocketAddr::V4(_) => sockopt::set_ip_ttl(&socket, 1)?,
         SocketAddr::V6(_) => sockopt::set_ipv6_unicast_hops(&socket, Some(1))?,
     }
-    if let Some(source) = flow.source {
-        bind(&socket, &SocketAddr::new(source, 0))?;
-    }
+    // The port is taken here, for this socket alone. `connect` would give one port to connections
+    // with different targets; redirected to one listener, the second of them would get another
+    // client port from NAT, and its arrival could not be told.
+    let any: IpAddr = match flow.target {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    bind(&socket, &SocketAddr::new(flow.source.unwrap_or(any), 0))?;
     match connect(&socket, &flow.target) {
         Ok(()) | Err(Errno::INPROGRESS | Errno::CONNREFUSED | Errno::HOSTUNREACH) => {}
         Err(errno) => return Err(errno),

@@ -111,10 +111,9 @@ fn probe_fails_for_missing_rules() {
 fn probe_fails_if_half_of_ipv4_is_missing() {
     for (installed, asked) in [("-x 0.0.0.0/1", ""), ("", "-x 0.0.0.0/1"), ("-x 1.2.0.0/16", "")] {
         let pod = namespace();
-        let flags =
-            |more: &str| format!("-i * -b * --probe-timeout 400ms {more}").trim().to_owned();
+        let flags = |more: &str| format!("-i * -b * {more}").trim().to_owned();
         succeed(&pod, &[], &flags(installed));
-        let disproved = ask(&pod, &["probe"], &flags(asked));
+        let disproved = ask(&pod, &["probe", "--probe-timeout", "400ms"], &flags(asked));
         assert_eq!(disproved.status.code(), Some(126), "{installed}: {}", text(&disproved));
         let report = succeed(&pod, &["probe"], &flags(installed));
         assert!(report.contains(" flows match the plan, 0 do not, "), "{report}");
@@ -160,12 +159,12 @@ fn probe_reports_which_port_accepts_from_outside() {
 #[test]
 fn probe_fails_if_an_inbound_port_bypasses_the_proxy() {
     let pod = namespace();
-    let flags = |more: &str| format!("-i * --probe-timeout 400ms {more}");
+    let flags = |more: &str| format!("-i * {more}");
     for (installed, asked, port) in
         [("-b * -d 15090", "-b *", ":15090 "), ("-b 80", "-b *", ".253:")]
     {
         succeed(&pod, &[], &flags(installed));
-        let disproved = ask(&pod, &["probe"], &flags(asked));
+        let disproved = ask(&pod, &["probe", "--probe-timeout", "400ms"], &flags(asked));
         assert_eq!(disproved.status.code(), Some(126), "{installed}: {}", text(&disproved));
         let shown = text(&disproved);
         let is_wrong =
@@ -174,6 +173,22 @@ fn probe_fails_if_an_inbound_port_bypasses_the_proxy() {
         let report = succeed(&pod, &["probe"], &flags(installed));
         assert!(report.contains("ok  tcp from outside"), "{report}");
     }
+}
+
+/// `connect` gives one port to connections with different targets if ports are few; redirected to
+/// one listener, one of them then gets another port from NAT.
+#[test]
+fn probe_tells_flows_apart_if_local_ports_are_few() {
+    let pod = namespace();
+    let few = || fs::write("/proc/sys/net/ipv4/ip_local_port_range", "40000 40099");
+    pod.run(few).expect("a thread").expect("a range");
+    succeed(&pod, &[], "-i * -b *");
+    // One attempt per flow: a second one would hide what the first did not tell apart.
+    let told_apart = || {
+        let output = ask(&pod, &["probe"], "-i * -b * --probe-timeout 400ms");
+        if output.status.success() { Ok(()) } else { Err(text(&output)) }
+    };
+    until("the flows are told apart", Duration::from_secs(10), told_apart).expect("a report");
 }
 
 /// The kernel removes the pair with its namespace, shortly after the process.
@@ -238,7 +253,7 @@ fn run_and_verify_count_rules_like_plan() {
 #[test]
 fn validation_without_capabilities_tries_own_flows() {
     let pod = namespace();
-    let flags = "--run-validation --skip-rule-apply --probe-timeout 400ms -i * -b *";
+    let flags = "--run-validation --skip-rule-apply -i * -b *";
     // The build folder may be inaccessible to other users.
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("istio-init");
@@ -247,15 +262,16 @@ fn validation_without_capabilities_tries_own_flows() {
     install.args(["-m", "755"]).arg(istio_init().get_program()).arg(&program);
     netns::succeed(&mut install, "").expect("a copy");
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("open to all");
-    let validate = || {
+    let validate = |limit: &'static str| {
         let owner = Owner { uid: 1337, gid: 1337 };
         let mut command = Command::new(&program);
         command.env_clear().args(["--backend", "nftables"]).args(flags.split(' '));
+        command.args(["--probe-timeout", limit]);
         pod.run_as(owner, move || command.output().expect("istio-init")).expect("a thread")
     };
-    assert_eq!(validate().status.code(), Some(126), "without rules");
+    assert_eq!(validate("400ms").status.code(), Some(126), "without rules");
     succeed(&pod, &[], "-i * -b *");
-    let passed = validate();
+    let passed = validate("5s");
     assert_eq!(passed.status.code(), Some(0), "{}", text(&passed));
     assert!(text(&passed).contains("not tried"), "{}", text(&passed));
 }

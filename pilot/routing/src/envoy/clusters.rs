@@ -32,13 +32,15 @@ use envoy_types::pb::google::protobuf::{Any, Value};
 use pilot_registry::hostname::Hostname;
 use pilot_registry::protocol::{Protocol, ProtocolClass};
 use pilot_registry::service::{Resolution, Service, ServicePort};
+use pilot_xds::session::Reference;
+use pilot_xds::type_urls::CLUSTER;
 
 use super::context::{Context, Origin};
 use super::message::{
     address, ads, any, duration, list, metadata, number, object, socket_address, text,
 };
 use super::tls::{self, ClientTls};
-use super::{Generator, Reference, names};
+use super::{Generator, names, to_endpoints};
 use crate::scope::AliasTarget;
 use crate::view::{Families, Interception, ProxyKind};
 
@@ -105,6 +107,7 @@ pub struct InboundCluster {
 impl Generator for Clusters {
     type Inputs = ClusterInputs;
     type Message = Cluster;
+    const TYPE_URL: &'static str = CLUSTER;
 
     fn names(context: &Context<'_>) -> BTreeSet<String> {
         let services = context.scope.services();
@@ -170,12 +173,12 @@ impl Generator for Clusters {
         }
     }
 
-    fn references(inputs: &ClusterInputs) -> BTreeSet<Reference> {
+    fn references(inputs: &ClusterInputs) -> Vec<Reference> {
         match inputs {
             ClusterInputs::Service(service) if service.is_balanced => {
-                [Reference::Endpoints(service.name())].into()
+                vec![to_endpoints(service.name())]
             }
-            _ => BTreeSet::new(),
+            _ => Vec::new(),
         }
     }
 

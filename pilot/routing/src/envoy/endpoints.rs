@@ -13,10 +13,12 @@ use pilot_registry::hostname::Hostname;
 use pilot_registry::locality::Locality;
 use pilot_registry::protocol::ProtocolClass;
 use pilot_registry::service::{Resolution, Service, TrafficDistribution};
+use pilot_xds::session::Reference;
+use pilot_xds::type_urls::ENDPOINT;
 
 use super::context::{Context, Origin};
 use super::message::{address, metadata, number};
-use super::{Generator, Reference, names, tls};
+use super::{Generator, names, tls};
 use crate::peer_authentication::MtlsMode;
 use crate::view::ProxyView;
 
@@ -53,6 +55,7 @@ struct Member {
 impl Generator for Endpoints {
     type Inputs = EndpointInputs;
     type Message = ClusterLoadAssignment;
+    const TYPE_URL: &'static str = ENDPOINT;
 
     fn names(context: &Context<'_>) -> BTreeSet<String> {
         let balanced = context.scope.services().filter(|service| is_balanced(service));
@@ -97,8 +100,8 @@ impl Generator for Endpoints {
         }
     }
 
-    fn references(_: &EndpointInputs) -> BTreeSet<Reference> {
-        BTreeSet::new()
+    fn references(_: &EndpointInputs) -> Vec<Reference> {
+        Vec::new()
     }
 
     fn why(context: &Context<'_>, name: &str) -> BTreeSet<Origin> {

@@ -24,10 +24,12 @@ use envoy_types::pb::envoy::extensions::retry::host::previous_hosts::v3::Previou
 use pilot_registry::hostname::Hostname;
 use pilot_registry::protocol::ProtocolClass;
 use pilot_registry::service::{Resolution, Service, ServicePort};
+use pilot_xds::session::Reference;
+use pilot_xds::type_urls::ROUTE;
 
 use super::context::{Context, Origin};
 use super::message::{any, duration, number, switch, url_host};
-use super::{Generator, Reference, names};
+use super::{Generator, names, to_cluster};
 use crate::scope::AliasTarget;
 use crate::view::OutboundPolicy;
 
@@ -80,6 +82,7 @@ pub enum HostAction {
 impl Generator for Routes {
     type Inputs = RouteInputs;
     type Message = RouteConfiguration;
+    const TYPE_URL: &'static str = ROUTE;
 
     fn names(context: &Context<'_>) -> BTreeSet<String> {
         context.outbound().route_names()
@@ -134,15 +137,15 @@ impl Generator for Routes {
         }
     }
 
-    fn references(inputs: &RouteInputs) -> BTreeSet<Reference> {
+    fn references(inputs: &RouteInputs) -> Vec<Reference> {
         let cluster = |host: &HostRoute| match &host.action {
-            HostAction::Cluster { name, .. } => Reference::Cluster(name.clone()),
+            HostAction::Cluster { name, .. } => to_cluster(name.clone()),
         };
         match inputs {
-            RouteInputs::Host(host) => [cluster(host)].into(),
+            RouteInputs::Host(host) => vec![cluster(host)],
             RouteInputs::Port(routes) => {
                 let passes = routes.policy == OutboundPolicy::AllowAny;
-                let unknown = passes.then(|| Reference::Cluster(names::PASSTHROUGH.to_owned()));
+                let unknown = passes.then(|| to_cluster(names::PASSTHROUGH));
                 routes.hosts.iter().map(cluster).chain(unknown).collect()
             }
         }

@@ -9,12 +9,13 @@ use pilot_registry::endpoint::Health;
 use pilot_registry::hostname::Hostname;
 use pilot_registry::protocol::ProtocolClass;
 use pilot_registry::service::{Resolution, Service, ServicePort};
+use pilot_xds::session::Reference;
 
 use super::super::context::{Context, Origin};
 use super::super::filters::{Direction, HttpAlpn, Routes, connection_manager, tcp_proxy};
 use super::super::message::{duration, switch};
 use super::super::routes::{host_routes, is_routed_by_host};
-use super::super::{Reference, names, tls};
+use super::super::{names, tls, to_cluster, to_routes};
 use super::{chain, inspectors, listener, to_port};
 use crate::view::{Interception, OutboundPolicy, ProxyKind};
 
@@ -230,14 +231,14 @@ impl OutboundListener {
         }
     }
 
-    pub(super) fn references(&self) -> BTreeSet<Reference> {
+    pub(super) fn references(&self) -> Vec<Reference> {
         let cluster = match &self.target {
             Target::Hosts(_) if self.is_bound => None,
             Target::Hosts(policy) => Some(unknown(*policy).to_owned()),
             Target::Service { hostname, .. } => Some(names::outbound(self.port, hostname)),
         };
-        let routes = self.routes().map(Reference::Routes);
-        cluster.map(Reference::Cluster).into_iter().chain(routes).collect()
+        let routes = self.routes().map(to_routes);
+        cluster.map(to_cluster).into_iter().chain(routes).collect()
     }
 
     pub(super) fn build(&self) -> Listener {
@@ -298,9 +299,9 @@ impl VirtualOutbound {
         })
     }
 
-    pub(super) fn references(&self) -> BTreeSet<Reference> {
+    pub(super) fn references(&self) -> Vec<Reference> {
         let clusters = [names::BLACK_HOLE, unknown(self.policy)];
-        clusters.into_iter().map(|name| Reference::Cluster(name.to_owned())).collect()
+        clusters.into_iter().map(to_cluster).collect()
     }
 
     pub(super) fn build(&self) -> Listener {
