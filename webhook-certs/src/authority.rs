@@ -363,13 +363,15 @@ pub(crate) fn parameters(
     Ok(parameters)
 }
 
-fn common_name(name: &str) -> DistinguishedName {
+/// Subject with a common name alone.
+pub(crate) fn common_name(name: &str) -> DistinguishedName {
     let mut subject = DistinguishedName::new();
     subject.push(DnType::CommonName, name);
     subject
 }
 
-fn alternative_names(names: &ServerNames) -> Result<Vec<SanType>, AuthorityError> {
+/// Names of a server as subject alternative names.
+pub(crate) fn alternative_names(names: &ServerNames) -> Result<Vec<SanType>, AuthorityError> {
     names
         .iter()
         .map(|name| match name {

@@ -27,6 +27,9 @@ pub struct Options {
     pub secret_name: String,
     /// Mutating webhook configurations whose `caBundle` is written, once they exist.
     pub webhook_configurations: Vec<String>,
+    /// True if the CAs are published as roots of workloads too, in the `ConfigMap`
+    /// `istio-ca-root-cert` of the revision's namespaces.
+    pub root_config_maps: bool,
     /// Lifetimes and intervals.
     pub parameters: Parameters,
     /// Signer of the leaves; without it, our own CA signs.
@@ -66,6 +69,7 @@ impl Default for Options {
             revision: "default".to_owned(),
             secret_name: "sidecar-injector-ca".to_owned(),
             webhook_configurations: vec![Self::default_configuration("default")],
+            root_config_maps: false,
             parameters: Parameters::default(),
             signer: None,
         }

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use webhook_certs::authority::{Authority, Entropy, Lifetime};
 use webhook_certs::bundle::Bundle;
 use webhook_certs::workload::authority::{
-    CaFiles, MAX_VALIDITY, WorkloadAuthority, WorkloadAuthorityError,
+    CaFiles, MAX_VALIDITY, ValidityLimit, WorkloadAuthority, WorkloadAuthorityError,
 };
 use webhook_certs::workload::signing_request::{SigningRequest, SigningRequestError};
 use x509_parser::extensions::{GeneralName, ParsedExtension};
@@ -166,7 +166,7 @@ fn own_authority(now: Timestamp) -> WorkloadAuthority {
     let lifetime = Lifetime::starting(now, DAY * 365);
     let authority = Authority::create("mesh", 1, lifetime, Entropy::draw().unwrap()).unwrap();
     let roots = Bundle::new(authority.ca().clone(), []);
-    WorkloadAuthority::from_authority(&authority, roots).unwrap()
+    WorkloadAuthority::from_authority(&authority, roots, ValidityLimit::default()).unwrap()
 }
 
 #[test]

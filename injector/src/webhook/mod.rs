@@ -299,7 +299,12 @@ fn negotiate(
 ) -> Arc<ArcSwap<ServerConfig>> {
     let config = move |clients: Option<ClientAuthority>| {
         let clients = clients.map(|clients| Arc::new(clients) as _);
-        serving::restricted_server_config(Arc::clone(&certificate), &parameters, clients)
+        serving::restricted_server_config(
+            Arc::clone(&certificate),
+            &parameters,
+            clients,
+            &[serving::HTTP_1],
+        )
     };
     let Some((clients, (authority, content))) = clients else {
         return Arc::new(ArcSwap::new(config(None)));

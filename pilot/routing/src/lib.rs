@@ -6,5 +6,4 @@ pub mod envoy;
 pub mod node;
 pub mod peer_authentication;
 pub mod scope;
-pub mod version;
 pub mod view;

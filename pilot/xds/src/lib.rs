@@ -7,6 +7,7 @@ pub mod client;
 pub mod codec;
 pub mod frame;
 pub mod messages;
+pub mod name_table;
 pub mod server;
 pub mod service;
 pub mod session;

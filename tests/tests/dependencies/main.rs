@@ -10,8 +10,8 @@ use e2e::programs::repository;
 
 /// Crates with their default features, and the names that must not be in their trees.
 const EXCLUDED: [(&str, &[&str]); 5] = [
-    ("istio-init", &["kube", "tokio", "tonic", "envoy-types", "pilot-registry"]),
-    ("pilot-agent", &["kube", "k8s-openapi", "envoy-types", "pilot-registry"]),
+    ("istio-init", &["kube", "tokio", "tonic", "envoy-types", "pilot-discovery", "pilot-registry"]),
+    ("pilot-agent", &["kube", "k8s-openapi", "envoy-types", "pilot-discovery", "pilot-registry"]),
     ("pilot-xds", &["kube", "k8s-openapi", "envoy-types", "pilot-registry"]),
     ("pilot-registry", &["kube", "k8s-openapi", "envoy-types", "tokio", "tonic"]),
     ("mesh", &["kube", "k8s-openapi", "envoy-types", "tokio"]),

@@ -71,6 +71,7 @@ impl ClusterArgs {
             } else {
                 configurations.clone()
             },
+            root_config_maps: false,
             parameters: self.parameters.parameters(),
             signer: self.parameters.signer()?,
         })

@@ -216,7 +216,7 @@ impl From<ForeignCaArg> for ForeignCa {
 }
 
 /// Parses a duration greater than zero.
-pub(super) fn duration(text: &str) -> Result<SignedDuration, DurationError> {
+pub fn duration(text: &str) -> Result<SignedDuration, DurationError> {
     // Fits: it has at most 63 bits of nanoseconds.
     go_duration::positive(text)
         .map(|duration| SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX))

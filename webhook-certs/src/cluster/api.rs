@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures::stream::{Stream, StreamExt, select_all};
+use futures::stream::{self, Stream, StreamExt, select_all};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::certificates::v1::{
     CertificateSigningRequest, CertificateSigningRequestCondition, CertificateSigningRequestSpec,
@@ -19,6 +19,7 @@ use super::call_error::{APPROVAL, CallError, CallErrorCause, REQUESTS};
 use super::entries::{bundle_patch, managed};
 use super::probe_entry::{probe_entries, probe_labels};
 use super::probe_result::{PROBE_ENTRY, ProbeTarget};
+use super::root_config_maps::{RootConfigMaps, Snapshot};
 use super::server_time::ServerClock;
 use crate::options::{Options, Signer};
 use crate::rotation::{BundlePatch, Configuration};
@@ -29,6 +30,8 @@ use crate::rotation::{BundlePatch, Configuration};
 /// them only with it.
 pub(super) struct ClusterApi {
     pub(super) clock: ServerClock,
+    /// Roots of workloads, where they are published.
+    pub(super) roots: Option<RootConfigMaps>,
     client: Client,
     secrets: Api<Secret>,
     configurations: Api<MutatingWebhookConfiguration>,
@@ -43,9 +46,24 @@ impl ClusterApi {
             clock,
             secrets: Api::namespaced(client.clone(), &options.namespace),
             configurations: Api::all(client.clone()),
+            roots: None,
             client,
             options,
         }
+    }
+
+    /// Starts to publish roots of workloads, if the options say so. The stream notifies of changes.
+    pub(super) fn follow_roots(&mut self) -> impl Stream<Item = ()> + use<> {
+        let followed =
+            self.options.root_config_maps.then(|| RootConfigMaps::new(&self.client, &self.options));
+        let (roots, changes) = followed.unzip();
+        self.roots = roots;
+        stream::iter(changes).flatten()
+    }
+
+    /// Published roots of workloads; `None` where they are not published, or not listed yet.
+    pub(super) fn roots(&self, errors: &mut Vec<String>) -> Option<Snapshot> {
+        self.roots.as_ref().and_then(|roots| roots.snapshot(errors))
     }
 
     pub(super) async fn secret(&self) -> Result<Option<Secret>, CallError> {
@@ -278,7 +296,7 @@ impl ClusterApi {
 }
 
 /// The client retries some errors for minutes, so the timeout includes retries.
-async fn within<T>(
+pub(super) async fn within<T>(
     limit: Duration,
     verb: &'static str,
     object: String,

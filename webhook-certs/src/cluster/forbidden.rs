@@ -55,6 +55,11 @@ impl ForbiddenWrites {
         }
     }
 
+    /// Forgets the writes of some objects.
+    pub(super) fn retain(&mut self, is_wanted: impl Fn(&str) -> bool) {
+        self.0.retain(|(_, object), _| is_wanted(object));
+    }
+
     /// Verb and object of each forbidden write.
     pub(super) fn list(&self) -> Vec<String> {
         self.0.keys().map(|(verb, object)| format!("{verb} {object}")).collect()

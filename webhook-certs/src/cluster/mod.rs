@@ -13,12 +13,14 @@ pub(crate) mod events;
 mod forbidden;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod mounted_reconciler;
 mod probe_entry;
 mod probe_result;
 mod prober;
 mod publication;
 mod reconciler;
 mod reporting;
+mod root_config_maps;
 mod server_time;
 mod write_budget;
 mod writes;
@@ -29,7 +31,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use futures::future::{join3, ready};
+use futures::future::{join, join3, ready};
+use futures::stream::select;
 use kube::Client;
 use tokio::sync::{Notify, watch};
 
@@ -43,9 +46,12 @@ use crate::secret::{SecretError, State};
 use crate::server_names::ServerNamesError;
 use crate::serving::ServingCertificate;
 use crate::status::Status;
+use crate::workload::authority::WorkloadAuthority;
+use crate::workload::ca_folder::CaFolder;
 use api::ClusterApi;
 pub use call_error::{CallError, CallErrorCause};
 use csr_reconciler::CsrReconciler;
+use mounted_reconciler::MountedReconciler;
 use reconciler::Reconciler;
 
 /// Keeps the Secret, the served leaf and every managed `caBundle` valid for as long as it is
@@ -60,13 +66,57 @@ pub async fn maintain(
     certificate: Arc<ServingCertificate>,
     status: watch::Sender<Status>,
 ) -> Result<Infallible, CertificateError> {
+    Box::pin(run(client, options, certificate, status, None)).await
+}
+
+/// Receives the CA that signs for workloads.
+pub type AuthoritySender = watch::Sender<Option<Arc<WorkloadAuthority>>>;
+
+/// Like [`maintain`], for a CA that signs certificates of workloads too. They verify the served
+/// leaf by [`Options::root_config_maps`].
+///
+/// `mounted` is a folder with the files of an operator's CA, which then signs instead of the
+/// Secret's one.
+pub async fn maintain_workload_authority(
+    client: Client,
+    options: Options,
+    mounted: Option<CaFolder>,
+    certificate: Arc<ServingCertificate>,
+    status: watch::Sender<Status>,
+    authority: AuthoritySender,
+) -> Result<Infallible, CertificateError> {
+    let Some(folder) = mounted else {
+        return Box::pin(run(client, options, certificate, status, Some(authority))).await;
+    };
+    let names = options.names().map_err(CertificateError::Names)?;
+    let mut api = ClusterApi::new(client, options.clone());
+    let changed = Notify::new();
+    let changes = api.follow_roots();
+    let changes = pin!(changes.for_each(|()| {
+        changed.notify_one();
+        ready(())
+    }));
+    let mut reconciler =
+        MountedReconciler::new(&api, &options, folder, names, &certificate, status, authority);
+    let never = join(Box::pin(reconciler.run(&changed)), changes).await;
+    match never.0 {}
+}
+
+async fn run(
+    client: Client,
+    options: Options,
+    certificate: Arc<ServingCertificate>,
+    status: watch::Sender<Status>,
+    workloads: Option<AuthoritySender>,
+) -> Result<Infallible, CertificateError> {
     let names = options.names().map_err(CertificateError::Names)?;
     if let Some(signer) = options.signer.as_ref().filter(|signer| signer.is_of_kubernetes()) {
         return Err(CertificateError::Signer { name: signer.name.clone() });
     }
-    let api = ClusterApi::new(client, options.clone());
+    let mut api = ClusterApi::new(client, options.clone());
     let changed = Notify::new();
-    let changes = pin!(api.changes().for_each(|()| {
+    let roots = api.follow_roots();
+    let changes = pin!(select(api.changes(), roots).for_each(|()| {
         changed.notify_one();
         ready(())
     }));
@@ -84,7 +134,8 @@ pub async fn maintain(
                 CsrReconciler::new(&api, options, signer, names, certificate, probes, status);
             match Box::pin(reconciler.run(&changed)).await {}
         }
-        let mut reconciler = Reconciler::new(&api, &options, names, &certificate, probes, status);
+        let mut reconciler =
+            Reconciler::new(&api, &options, names, &certificate, probes, status, workloads);
         match Box::pin(reconciler.run(&changed)).await {}
     };
     // Watches restart themselves; even without them, the ticks would go on.
@@ -107,7 +158,13 @@ pub async fn observe(client: Client, options: &Options) -> Result<Observation, C
     let secret = api.secret().await?;
     let configurations = api.configurations().await.into_iter().collect::<Result<_, _>>()?;
     let clock_ahead = api.clock.ahead().unwrap_or_default();
-    Ok(Observation { secret, configurations, is_complete: true, clock_ahead, probe: None })
+    Ok(Observation {
+        secret,
+        configurations,
+        is_complete: true,
+        clock_ahead,
+        ..Observation::default()
+    })
 }
 
 /// Request to the replicas.

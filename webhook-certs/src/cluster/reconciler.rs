@@ -1,6 +1,7 @@
 //! Reconciler of one replica: observes, decides, acts.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -16,8 +17,9 @@ use super::events::EventContent;
 use super::prober::LatestProbe;
 use super::publication::{PublicationError, publish};
 use super::reporting::Reporter;
-use super::wait;
+use super::root_config_maps::Snapshot;
 use super::writes::{WriteError, Writes};
+use super::{AuthoritySender, wait};
 use crate::authority::{AuthorityError, Entropy};
 use crate::options::Options;
 use crate::rotation::{
@@ -29,6 +31,9 @@ use crate::secret::{State, is_immutable};
 use crate::server_names::ServerNames;
 use crate::serving::{Identity, IdentityError, ServingCertificate};
 use crate::status::Status;
+use crate::workload::authority::{
+    MAX_VALIDITY, ValidityLimit, WorkloadAuthority, WorkloadAuthorityError,
+};
 
 /// Reconciler of one replica.
 pub(super) struct Reconciler<'a> {
@@ -40,6 +45,8 @@ pub(super) struct Reconciler<'a> {
     memory: Memory,
     writes: Writes<'a>,
     reporter: Reporter<'a>,
+    /// Receiver of the CA that signs for workloads, if it does.
+    workloads: Option<AuthoritySender>,
     /// Problem of the Secret in the latest reconciliation.
     problem: Option<String>,
     /// True if writing the Secret repairs it.
@@ -68,6 +75,7 @@ impl<'a> Reconciler<'a> {
         certificate: &'a ServingCertificate,
         probes: watch::Receiver<LatestProbe>,
         status: watch::Sender<Status>,
+        workloads: Option<AuthoritySender>,
     ) -> Self {
         Self {
             api,
@@ -78,6 +86,7 @@ impl<'a> Reconciler<'a> {
             memory: Memory::default(),
             writes: Writes::new(&options.parameters),
             reporter: Reporter::new(api, options, probes),
+            workloads,
             problem: None,
             repairs: false,
         }
@@ -111,6 +120,8 @@ impl<'a> Reconciler<'a> {
     async fn reconcile(&mut self) -> ReconcileResult {
         let mut outcome = ReconcileResult::default();
         let read = Timestamp::now();
+        // Before the Secret, whose CAs are then at least as new as those that replicas published.
+        let roots = self.api.roots(&mut outcome.errors);
         let secret = match self.api.secret().await {
             Ok(secret) => secret,
             Err(error) => {
@@ -120,10 +131,19 @@ impl<'a> Reconciler<'a> {
             }
         };
         let configurations = self.api.readable_configurations(&mut outcome.errors).await;
-        let is_complete = outcome.errors.is_empty();
+        let is_complete =
+            outcome.errors.is_empty() && roots.is_some() == self.options.root_config_maps;
         let probe = self.reporter.probed();
         let clock_ahead = self.api.clock.ahead().unwrap_or_default();
-        let observation = Observation { secret, configurations, is_complete, clock_ahead, probe };
+        let published = roots.as_ref().map(Snapshot::published).unwrap_or_default();
+        let observation = Observation {
+            secret,
+            configurations,
+            roots: published,
+            is_complete,
+            clock_ahead,
+            probe,
+        };
         let parameters = &self.options.parameters;
         let now = self.api.clock.now();
         let Decision { actions, problem, repairs } =
@@ -171,6 +191,14 @@ impl<'a> Reconciler<'a> {
                     outcome.errors.push(error.to_string());
                 }
             }
+        }
+        if let Some(roots) = roots
+            && ProductionRules::is_fresh(read, parameters, Timestamp::now())
+        {
+            self.publish_roots(roots, &mut outcome).await;
+        }
+        if let Err(error) = self.offer_authority() {
+            outcome.errors.push(error.to_string());
         }
         self.reporter.recorder.flush(observation.secret.as_ref(), &mut self.writes).await;
         self.report(&observation);
@@ -236,6 +264,50 @@ impl<'a> Reconciler<'a> {
                 Ok(Done::Serving)
             }
         }
+    }
+
+    /// Publishes the Secret's CAs as roots of workloads.
+    async fn publish_roots(&mut self, roots: Snapshot, outcome: &mut ReconcileResult) {
+        let (Some(config_maps), Some(state)) = (&self.api.roots, &self.memory.state) else {
+            return;
+        };
+        let published = config_maps.publish(roots, &state.bundle(), &mut self.writes).await;
+        outcome.again |= published.has_conflict;
+        outcome.wait = outcome.wait.into_iter().chain(published.wait).min();
+        outcome.errors.extend(published.errors);
+    }
+
+    /// Lets the CA of the served leaf sign for workloads too: it is chosen by what they trust.
+    ///
+    /// If the Secret does not hold that CA, the leaf stays, and so does the CA that signs.
+    fn offer_authority(&self) -> Result<(), WorkloadAuthorityError> {
+        let (Some(workloads), Some(state), Some(leaf)) =
+            (&self.workloads, &self.memory.state, &self.memory.leaf)
+        else {
+            return Ok(());
+        };
+        let mut cas = std::iter::once(&state.active).chain(state.phase.other());
+        let Some(signing) = cas.find(|authority| authority.ca().is_same_signer(leaf.issuer()))
+        else {
+            return Ok(());
+        };
+        let parameters = &self.options.parameters;
+        let limit = ValidityLimit {
+            longest: MAX_VALIDITY.min(parameters.leaf_lifetime),
+            until: ProductionRules::limit(state, signing, parameters),
+        };
+        let roots = state.bundle();
+        let is_current = |current: &Arc<WorkloadAuthority>| {
+            current.certificate() == signing.ca()
+                && *current.roots() == roots
+                && current.limit() == limit
+        };
+        if workloads.borrow().as_ref().is_some_and(is_current) {
+            return Ok(());
+        }
+        let authority = WorkloadAuthority::from_authority(signing, roots, limit)?;
+        workloads.send_replace(Some(Arc::new(authority)));
+        Ok(())
     }
 
     fn state(&self, content: Content) -> Result<State, ActionError> {

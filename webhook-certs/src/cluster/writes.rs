@@ -50,6 +50,12 @@ impl<'a> Writes<'a> {
         self.forbidden.record(verb, object, error, interval, Timestamp::now());
     }
 
+    /// Forgets writes of objects that are not to be written any more.
+    pub(super) fn retain(&mut self, is_wanted: impl Fn(&str) -> bool) {
+        self.budgets.retain(|object, _| is_wanted(object));
+        self.forbidden.retain(is_wanted);
+    }
+
     /// Verb and object of each forbidden write.
     pub(super) fn denied(&self) -> Vec<String> {
         self.forbidden.list()

@@ -128,9 +128,8 @@ impl Memory {
         self.published = self.still_published(state, seen, is_unchanged, now);
         self.reverted = match &state.phase {
             Phase::Activated { retiring } => {
-                let is_reverted = seen.entries().any(|entry| {
-                    entry.bundle.trusts(retiring.ca(), now)
-                        && !entry.bundle.trusts(state.active.ca(), now)
+                let is_reverted = seen.bundles().any(|bundle| {
+                    bundle.trusts(retiring.ca(), now) && !bundle.trusts(state.active.ca(), now)
                 });
                 // After a clock was set back, nothing must wait until it has caught up.
                 is_reverted.then_some(now).or(self.reverted.map(|at| at.min(now)))
@@ -213,15 +212,14 @@ impl Memory {
         if !seen.is_complete || !seen.trusts(&next, now) {
             return None;
         }
-        let objects: Vec<_> = seen
-            .configurations
-            .iter()
-            .map(|configuration| Version {
-                uid: configuration.uid.clone(),
-                generation: configuration.generation,
-                published_at: configuration.published_at,
-            })
-            .collect();
+        let configurations = seen.configurations.iter().map(|configuration| Version {
+            uid: configuration.uid.clone(),
+            generation: configuration.generation,
+            published_at: configuration.published_at,
+        });
+        let roots =
+            Version { uid: String::new(), generation: seen.roots.changes, published_at: None };
+        let objects: Vec<_> = configurations.chain([roots]).collect();
         let since = self
             .published
             .as_ref()

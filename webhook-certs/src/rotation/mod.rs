@@ -21,7 +21,7 @@ use crate::secret::rotation_requests::RotationRequests;
 use crate::secret::{Phase, State, immutable_message, is_immutable};
 use crate::server_names::ServerNames;
 pub use memory::Memory;
-pub use observation::{Configuration, Entry, Observation, ProbeCause};
+pub use observation::{Configuration, Entry, Observation, ProbeCause, PublishedRoots};
 pub use revocation::Revocation;
 pub use rules::{leaf_lifetime, rotates_at};
 use secret_check::check_secret;

@@ -13,6 +13,8 @@ pub struct Observation {
     pub secret: Option<Secret>,
     /// Webhook configurations that exist and could be read.
     pub configurations: Vec<Configuration>,
+    /// Published roots of workloads.
+    pub roots: PublishedRoots,
     /// True if all of them could be read; a missing one counts as read.
     pub is_complete: bool,
     /// Difference of this machine's clock to the API server's; negative if it is behind.
@@ -37,10 +39,26 @@ impl Observation {
         self.configurations.iter().flat_map(|configuration| &configuration.entries)
     }
 
-    /// True if every readable managed entry trusts leaves of `ca`; also if there is no entry.
-    pub fn trusts(&self, ca: &TrustedCa, now: Timestamp) -> bool {
-        self.entries().all(|entry| entry.bundle.trusts(ca, now))
+    /// Bundles by which clients verify leaves: of all entries, and those of workloads.
+    pub fn bundles(&self) -> impl Iterator<Item = &Bundle> {
+        self.entries().map(|entry| &entry.bundle).chain(&self.roots.bundles)
     }
+
+    /// True if every readable bundle trusts leaves of `ca`; also if there is none.
+    pub fn trusts(&self, ca: &TrustedCa, now: Timestamp) -> bool {
+        self.bundles().all(|bundle| bundle.trusts(ca, now))
+    }
+}
+
+/// Roots that workloads have, where the CA signs for them.
+///
+/// A decision changes none of them: they are published whenever they differ from the Secret's CAs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PublishedRoots {
+    /// The different bundles.
+    pub bundles: Vec<Bundle>,
+    /// Number of changes of existing bundles, which grows even if a change is undone.
+    pub changes: i64,
 }
 
 /// Managed entries of a mutating webhook configuration.

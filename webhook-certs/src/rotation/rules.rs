@@ -232,7 +232,7 @@ pub trait Rules {
             outlasts(leaf.lifetime().not_after)
                 && seen.trusts(leaf.issuer(), now)
                 && !state.has_revoked(leaf.issuer())
-        }) && seen.entries().next().is_some()
+        }) && seen.bundles().next().is_some()
             && !Self::may_activate(memory, parameters, now)
     }
 

@@ -23,6 +23,7 @@ pub mod client_authority;
 pub mod handshake_failure;
 mod test_handshake;
 pub mod tls_parameters;
+pub mod workload_clients;
 
 /// Source of a TLS listener's certificate, read at each handshake without a lock.
 ///
@@ -61,10 +62,15 @@ impl ServingCertificate {
         self.clock_ahead.store(milliseconds, Ordering::Relaxed);
     }
 
+    /// Converts an instant of this machine's clock to that of the clients.
+    pub fn client_time(&self, now: Timestamp) -> Timestamp {
+        let ahead = SignedDuration::from_millis(self.clock_ahead.load(Ordering::Relaxed));
+        now.saturating_sub(ahead).unwrap_or(Timestamp::MAX)
+    }
+
     /// True if a certificate is set and valid for clients at `now`, by this machine's clock.
     pub fn is_valid_at(&self, now: Timestamp) -> bool {
-        let ahead = SignedDuration::from_millis(self.clock_ahead.load(Ordering::Relaxed));
-        let now = now.saturating_sub(ahead).unwrap_or(Timestamp::MAX);
+        let now = self.client_time(now);
         self.current().is_some_and(|identity| identity.lifetime.contains(now))
     }
 
@@ -116,7 +122,8 @@ impl Identity {
         Ok(identity)
     }
 
-    fn from_der(
+    /// Identity of a chain, leaf first, and the leaf's key.
+    pub(crate) fn from_der(
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
     ) -> Result<Self, IdentityError> {
@@ -194,18 +201,19 @@ pub enum IdentityError {
 /// TLS 1.2 and 1.3, and only HTTP/1.1: API servers offer nothing else to a webhook
 /// (kubernetes/kubernetes#75791), so a listener needs no HTTP/2.
 pub fn server_config(certificate: Arc<ServingCertificate>) -> Arc<ServerConfig> {
-    restricted_server_config(certificate, &TlsParameters::default(), None)
+    restricted_server_config(certificate, &TlsParameters::default(), None, &[HTTP_1])
 }
 
-/// TLS configuration with restricted parameters and clients.
+/// TLS configuration with restricted parameters and clients, which offers `protocols` by ALPN.
 ///
-/// With `clients`, a client certificate is required, and no session is resumed: the client's
+/// With `clients`, a client certificate is requested, and no session is resumed: the client's
 /// certificate may have become invalid since.
 #[expect(clippy::expect_used, reason = "there is a suite for each version that is offered")]
 pub fn restricted_server_config(
     certificate: Arc<ServingCertificate>,
     parameters: &TlsParameters,
     clients: Option<Arc<dyn ClientCertVerifier>>,
+    protocols: &[&str],
 ) -> Arc<ServerConfig> {
     let (provider, versions) = parameters.provider();
     let builder = ServerConfig::builder_with_provider(Arc::new(provider))
@@ -221,9 +229,14 @@ pub fn restricted_server_config(
         config.send_tls13_tickets = 0;
         config.session_storage = Arc::new(NoServerSessionStorage {});
     }
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     Arc::new(config)
 }
+
+/// ALPN name of HTTP/1.1.
+pub const HTTP_1: &str = "http/1.1";
+/// ALPN name of HTTP/2, which gRPC needs.
+pub const HTTP_2: &str = "h2";
 
 fn lifetime(leaf: &CertificateDer<'_>) -> Result<Lifetime, IdentityError> {
     let (_, parsed) = X509Certificate::from_der(leaf)

@@ -15,7 +15,7 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::tls_parameters::TlsParameters;
-use super::{Identity, ServingCertificate, restricted_server_config};
+use super::{HTTP_1, Identity, ServingCertificate, restricted_server_config};
 use crate::authority::{Authority, AuthorityError, Entropy, Lifetime};
 use crate::server_names::ServerNames;
 
@@ -26,7 +26,7 @@ pub(super) fn check_certificate(identity: &Identity) -> Result<(), TestHandshake
     fits(identity.chain().iter().map(|one| one.len()))?;
     let certificate = ServingCertificate::new();
     certificate.set(identity.clone());
-    handshake(&restricted_server_config(certificate, &TlsParameters::default(), None))
+    handshake(&restricted_server_config(certificate, &TlsParameters::default(), None, &[HTTP_1]))
 }
 
 /// Tests a handshake up to the client's certificate, which is missing.
@@ -37,7 +37,7 @@ pub(super) fn check_client_authority(
     let certificate = ServingCertificate::new();
     certificate.set(made_up()?);
     let parameters = TlsParameters::default();
-    match handshake(&restricted_server_config(certificate, &parameters, Some(clients))) {
+    match handshake(&restricted_server_config(certificate, &parameters, Some(clients), &[HTTP_1])) {
         Err(TestHandshakeError::Server(Error::NoCertificatesPresented)) => Ok(()),
         other => other,
     }

@@ -13,18 +13,22 @@ use rustls::RootCertStore;
 use rustls::crypto::ring::default_provider;
 use rustls::server::WebPkiClientVerifier;
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, UnixTime};
+use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer, UnixTime};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
 use super::ca_key::CaKey;
 use super::signing_request::SigningRequest;
-use crate::authority::{Authority, AuthorityError, Lifetime, draw_serial, parameters};
+use crate::authority::{
+    Authority, AuthorityError, Lifetime, alternative_names, common_name, draw_serial, parameters,
+};
 use crate::bundle::{self, Bundle, BundleError, TrustedCa};
 use crate::pem_error;
+use crate::server_names::ServerNames;
+use crate::serving::{Identity, IdentityError};
 
 /// Files of a CA, as Istio's Secret `cacerts` has them.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct CaFiles {
     /// `ca-cert.pem`: the certificate that signs.
     pub certificate: Vec<u8>,
@@ -44,6 +48,22 @@ pub struct WorkloadAuthority {
     key: CaKey,
     intermediates: Vec<TrustedCa>,
     roots: Bundle,
+    limit: ValidityLimit,
+}
+
+/// Bounds of the validity of certificates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValidityLimit {
+    /// Longest validity.
+    pub longest: SignedDuration,
+    /// Latest end, if the CA is about to be dropped.
+    pub until: Option<Timestamp>,
+}
+
+impl Default for ValidityLimit {
+    fn default() -> Self {
+        Self { longest: MAX_VALIDITY, until: None }
+    }
 }
 
 impl WorkloadAuthority {
@@ -51,10 +71,11 @@ impl WorkloadAuthority {
     pub fn from_authority(
         authority: &Authority,
         roots: Bundle,
+        limit: ValidityLimit,
     ) -> Result<Self, WorkloadAuthorityError> {
         let certificate = authority.ca().clone();
         let key = CaKey::from_pem(authority.key_pem().as_bytes(), &certificate)?;
-        Ok(Self { certificate, key, intermediates: Vec::new(), roots })
+        Ok(Self { certificate, key, intermediates: Vec::new(), roots, limit })
     }
 
     /// Parses the files of a CA, and checks at `now` that a proxy would trust its certificates.
@@ -67,12 +88,13 @@ impl WorkloadAuthority {
         let roots = Bundle::parse(&files.roots).map_err(file("root-cert.pem"))?;
         let intermediates =
             intermediates(&files.chain, &certificate, &roots).map_err(file("cert-chain.pem"))?;
-        let authority = Self { certificate, key, intermediates, roots };
+        let limit = ValidityLimit::default();
+        let authority = Self { certificate, key, intermediates, roots, limit };
         authority.check(now)?;
         Ok(authority)
     }
 
-    /// Signs a certificate for `identity`. It is valid for `validity`, at most [`MAX_VALIDITY`],
+    /// Signs a certificate for `identity`. It is valid for `validity`, as far as the limit allows,
     /// and not beyond the CA's own certificates; 2 minutes earlier, for clocks that are behind.
     pub fn issue(
         &self,
@@ -81,10 +103,7 @@ impl WorkloadAuthority {
         validity: SignedDuration,
         now: Timestamp,
     ) -> Result<WorkloadCertificate, WorkloadAuthorityError> {
-        let lifetime = self.lifetime(validity, now);
-        if lifetime.not_after <= now {
-            return Err(WorkloadAuthorityError::Expired { not_after: lifetime.not_after });
-        }
+        let lifetime = self.lifetime(validity, now)?;
         let sign = |source| AuthorityError::Sign { source };
         let mut parameters = parameters(DistinguishedName::new(), draw_serial()?, lifetime)?;
         usages(&mut parameters, request);
@@ -93,6 +112,30 @@ impl WorkloadAuthority {
         let issuer = Issuer::from_ca_cert_der(self.certificate.der(), &self.key).map_err(sign)?;
         let certificate = parameters.signed_by(request, &issuer).map_err(sign)?;
         Ok(WorkloadCertificate { certificate: certificate.into(), lifetime })
+    }
+
+    /// Makes a key and a certificate for a server of the control plane itself.
+    pub fn serving_identity(
+        &self,
+        names: &ServerNames,
+        validity: SignedDuration,
+        now: Timestamp,
+    ) -> Result<Identity, WorkloadAuthorityError> {
+        let lifetime = self.lifetime(validity, now)?;
+        let sign = |source| AuthorityError::Sign { source };
+        let key = KeyPair::generate().map_err(sign)?;
+        let mut parameters = parameters(common_name(&names.first()), draw_serial()?, lifetime)?;
+        parameters.subject_alt_names = alternative_names(names)?;
+        parameters.is_ca = IsCa::ExplicitNoCa;
+        parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        parameters.use_authority_key_identifier_extension = true;
+        let issuer = Issuer::from_ca_cert_der(self.certificate.der(), &self.key).map_err(sign)?;
+        let certificate = parameters.signed_by(&key, &issuer).map_err(sign)?;
+        let mut chain = vec![certificate.into()];
+        chain.extend(self.presented().map(|ca| ca.der().clone()));
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+        Ok(Identity::from_der(chain, key.into())?)
     }
 
     /// Chain for the certificate service: `certificate`, the CAs up to a root, one PEM block each,
@@ -109,6 +152,11 @@ impl WorkloadAuthority {
         &self.roots
     }
 
+    /// Bounds of the validity of certificates.
+    pub fn limit(&self) -> ValidityLimit {
+        self.limit
+    }
+
     /// The certificate that signs.
     pub fn certificate(&self) -> &TrustedCa {
         &self.certificate
@@ -120,14 +168,22 @@ impl WorkloadAuthority {
         std::iter::once(&self.certificate).filter(move |_| !root).chain(&self.intermediates)
     }
 
-    fn lifetime(&self, validity: SignedDuration, now: Timestamp) -> Lifetime {
+    /// Validity of a certificate that is signed now; an error if it would have ended.
+    fn lifetime(
+        &self,
+        validity: SignedDuration,
+        now: Timestamp,
+    ) -> Result<Lifetime, WorkloadAuthorityError> {
         let second = |at: Timestamp| Timestamp::from_second(at.as_second()).unwrap_or(at);
-        let wanted = now.saturating_add(validity.min(MAX_VALIDITY)).unwrap_or(Timestamp::MAX);
-        let end = self.intermediates.iter().chain([&self.certificate]).map(TrustedCa::not_after);
-        Lifetime {
-            not_before: second(now.saturating_sub(BACKDATED).unwrap_or(Timestamp::MIN)),
-            not_after: end.fold(second(wanted), Timestamp::min),
+        let ValidityLimit { longest, until } = self.limit;
+        let wanted = now.saturating_add(validity.min(longest)).unwrap_or(Timestamp::MAX);
+        let cas = self.intermediates.iter().chain([&self.certificate]).map(TrustedCa::not_after);
+        let not_after = cas.chain(until).fold(second(wanted), Timestamp::min);
+        if not_after <= now {
+            return Err(WorkloadAuthorityError::Expired { not_after });
         }
+        let not_before = second(now.saturating_sub(BACKDATED).unwrap_or(Timestamp::MIN));
+        Ok(Lifetime { not_before, not_after })
     }
 
     /// Verifies a certificate of this CA as a proxy does, by the roots.
@@ -193,6 +249,9 @@ pub enum WorkloadAuthorityError {
     /// The certificate or the key cannot be used, or a signature failed.
     #[error(transparent)]
     Authority(#[from] AuthorityError),
+    /// The certificate of the control plane's own server cannot be served.
+    #[error("the server's own certificate cannot be served: {0}")]
+    Serving(#[from] IdentityError),
     /// A proxy would not trust the certificates.
     #[error(
         "workloads would not trust certificates of this CA: {reason}; check that ca-cert.pem and \

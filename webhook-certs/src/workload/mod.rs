@@ -4,5 +4,6 @@
 //! public key, and proves that the caller has the private one.
 
 pub mod authority;
+pub mod ca_folder;
 mod ca_key;
 pub mod signing_request;

@@ -20,10 +20,14 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use webhook_certs::bundle::Bundle;
-use webhook_certs::cluster::{CertificateError, Options, Parameters, maintain};
+use webhook_certs::cluster::{
+    CertificateError, Options, Parameters, maintain, maintain_workload_authority,
+};
 use webhook_certs::secret::State;
 use webhook_certs::serving::ServingCertificate;
 use webhook_certs::status::Status;
+use webhook_certs::workload::authority::WorkloadAuthority;
+use webhook_certs::workload::ca_folder::CaFolder;
 
 pub(crate) struct Fixture<'a> {
     pub(crate) admin: Client,
@@ -226,17 +230,43 @@ impl<'a> Fixture<'a> {
     }
 
     async fn start(&self, port: u16, server: usize) -> Result<Replica> {
+        let client = self.client(port, server).await?;
+        let certificate = ServingCertificate::new();
+        let (sender, status) = watch::channel(Status::default());
+        let reconciling = maintain(client, self.options.clone(), Arc::clone(&certificate), sender);
+        Ok(Replica { certificate, status, reconciling: tokio::spawn(reconciling) })
+    }
+
+    /// Starts a replica whose CA signs for workloads, or the mounted one.
+    pub(crate) async fn workload_replica(
+        &self,
+        mounted: Option<CaFolder>,
+    ) -> Result<(Replica, watch::Receiver<Option<Arc<WorkloadAuthority>>>)> {
+        let client = self.client(self.server.port(0), 0).await?;
+        let certificate = ServingCertificate::new();
+        let (sender, status) = watch::channel(Status::default());
+        let (authority, authorities) = watch::channel(None);
+        let reconciling = maintain_workload_authority(
+            client,
+            self.options.clone(),
+            mounted,
+            Arc::clone(&certificate),
+            sender,
+            authority,
+        );
+        let reconciling = tokio::spawn(reconciling);
+        Ok((Replica { certificate, status, reconciling }, authorities))
+    }
+
+    /// Client with the test's account.
+    async fn client(&self, port: u16, server: usize) -> Result<Client> {
         let request: TokenRequest = serde_json::from_value(json!({"spec": {"audiences": []}}))?;
         let accounts = self.api::<ServiceAccount>();
         let token = accounts
             .create_token_request(&self.namespace, &PostParams::default(), &request)
             .await?;
         let token = token.status.context("the token request has no status")?.token;
-        let certificate = ServingCertificate::new();
-        let (sender, status) = watch::channel(Status::default());
-        let client = self.server.client_by(port, server, &token).await?;
-        let reconciling = maintain(client, self.options.clone(), Arc::clone(&certificate), sender);
-        Ok(Replica { certificate, status, reconciling: tokio::spawn(reconciling) })
+        self.server.client_by(port, server, &token).await
     }
 
     /// Applies the webhook configuration as an installation does, without our caBundle.
@@ -411,7 +441,7 @@ pub(crate) async fn eventually<T>(what: &str, probe: impl AsyncFn() -> Result<T>
     }
 }
 
-async fn create<K>(api: &Api<K>, object: Value) -> Result<()>
+pub(crate) async fn create<K>(api: &Api<K>, object: Value) -> Result<()>
 where
     K: Clone + DeserializeOwned + Serialize + std::fmt::Debug,
 {

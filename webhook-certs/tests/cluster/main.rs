@@ -11,6 +11,7 @@ mod probe;
 mod reviewer;
 mod revocation;
 mod rights;
+mod roots;
 mod rotation;
 mod secret;
 mod signer;
@@ -52,6 +53,10 @@ use reviewer::Reviewer;
 use revocation::revocation_in_each_phase_fails_no_call;
 use rights::{
     every_right_is_needed_and_none_is_missing, without_the_right_to_publish_a_leaf_is_served,
+};
+use roots::{
+    mounted_ca_signs_and_is_read_again, restarted_replica_keeps_the_ca_of_workloads,
+    roots_are_kept_in_namespaces_of_the_revision, roots_are_published_before_the_ca_signs,
 };
 use rotation::{
     bundle_reverted_during_a_rotation_only_delays_it, program_rotates_revokes_and_reports_progress,
@@ -262,6 +267,10 @@ fn main() -> Result<ExitCode> {
         without_the_right_to_patch_a_rotation_waits
         program_rotates_revokes_and_reports_progress
         revocation_in_each_phase_fails_no_call
+        roots_are_kept_in_namespaces_of_the_revision
+        roots_are_published_before_the_ca_signs
+        restarted_replica_keeps_the_ca_of_workloads
+        mounted_ca_signs_and_is_read_again
     ];
     let Conclusion { num_failed, .. } = libtest_mimic::run(&arguments, tests);
     drop(server);

@@ -14,6 +14,11 @@ use tokio::task::JoinHandle;
 /// A child asks its parent for its admin port and its listening sockets, and tells it to drain and
 /// to exit. Without a socket of the parent, Envoy repeats a message for 10 s, blocks meanwhile, and
 /// aborts. Here it learns that there are no sockets, and makes its own.
+///
+/// A question that the parent got before it exited is lost, and the child waits for its answer. So
+/// the first answer is sent unasked. A child that has asked nothing takes it for the answer to its
+/// first question, and each later answer for that to the next question: any answer but a socket
+/// means that there is none.
 #[derive(Debug)]
 pub(super) struct ParentSocket {
     task: JoinHandle<()>,
@@ -22,9 +27,12 @@ pub(super) struct ParentSocket {
 impl ParentSocket {
     /// Binds the address of an epoch. `started` is the start of the first epoch.
     pub(super) fn bind(base_id: u32, epoch: u32, started: SystemTime) -> io::Result<Self> {
-        let address = SocketAddr::from_abstract_name(name(base_id, epoch))?;
+        let address = SocketAddr::from_abstract_name(name("parent", base_id, epoch))?;
         let socket = UnixDatagram::bind_addr(&address)?;
         socket.set_nonblocking(true)?;
+        let child = SocketAddr::from_abstract_name(name("child", base_id, epoch + 1))?;
+        // A child without a socket has asked nothing yet.
+        let _ = socket.send_to_addr(&datagram(&admin_shutdown(started)), &child);
         // Tokio cannot send to abstract addresses.
         let readiness = tokio::net::UnixDatagram::from_std(socket.try_clone()?)?;
         Ok(Self { task: tokio::spawn(serve(socket, readiness, started)) })
@@ -38,13 +46,13 @@ impl Drop for ParentSocket {
 }
 
 async fn serve(socket: UnixDatagram, readiness: tokio::net::UnixDatagram, started: SystemTime) {
-    let mut datagram = vec![0; DATAGRAM];
+    let mut question = vec![0; DATAGRAM];
     loop {
-        let receive = || socket.recv_from(&mut datagram);
+        let receive = || socket.recv_from(&mut question);
         let Ok((length, child)) = readiness.async_io(Interest::READABLE, receive).await else {
             return;
         };
-        if let Some(answer) = answer(&datagram[..length], started) {
+        if let Some(answer) = answer(&question[..length], started) {
             // A child that has ended needs none.
             let _ = socket.send_to_addr(&answer, &child);
         }
@@ -52,22 +60,30 @@ async fn serve(socket: UnixDatagram, readiness: tokio::net::UnixDatagram, starte
 }
 
 /// Returns the answer to a datagram, unless the child expects none.
-fn answer(datagram: &[u8], started: SystemTime) -> Option<Vec<u8>> {
-    let (_length, message) = datagram.split_at_checked(size_of::<u64>())?;
+fn answer(question: &[u8], started: SystemTime) -> Option<Vec<u8>> {
+    let (_length, message) = question.split_at_checked(size_of::<u64>())?;
     let request = HotRestartMessage::decode(message).ok()?.request?;
-    let answer = if request.shutdown_admin.is_some() {
-        let started = started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-        let shutdown_admin = AdminShutdown { started, reuse_port: true };
-        let reply = Reply { shutdown_admin: Some(shutdown_admin) };
-        HotRestartMessage { reply: Some(reply), ..Default::default() }
+    if request.shutdown_admin.is_some() {
+        Some(datagram(&admin_shutdown(started)))
     } else if request.drain_listeners.is_some() || request.terminate.is_some() {
-        return None;
+        None
     } else {
-        HotRestartMessage { is_unknown: true, ..Default::default() }
-    };
-    let answer = answer.encode_to_vec();
-    let length = u64::try_from(answer.len()).ok()?;
-    Some([&length.to_be_bytes(), answer.as_slice()].concat())
+        Some(datagram(&HotRestartMessage { is_unknown: true, ..Default::default() }))
+    }
+}
+
+/// Returns the answer to a child that asks for the admin port.
+fn admin_shutdown(started: SystemTime) -> HotRestartMessage {
+    let started = started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let shutdown_admin = AdminShutdown { started, reuse_port: true };
+    let reply = Reply { shutdown_admin: Some(shutdown_admin) };
+    HotRestartMessage { reply: Some(reply), ..Default::default() }
+}
+
+/// Returns a message after its length, as Envoy sends it.
+fn datagram(message: &HotRestartMessage) -> Vec<u8> {
+    let message = message.encode_to_vec();
+    [&(message.len() as u64).to_be_bytes(), message.as_slice()].concat()
 }
 
 /// Message of Envoy's hot restart, version 11.
@@ -108,12 +124,12 @@ struct AdminShutdown {
     reuse_port: bool,
 }
 
-/// Returns Envoy's abstract name, which fills the address. Its number is a sum of a signed base of
+/// Returns Envoy's abstract name of a role, which fills the address. Its number is a sum of a signed base of
 /// 32 bits and an unsigned epoch of 64.
-fn name(base_id: u32, epoch: u32) -> Vec<u8> {
+fn name(role: &str, base_id: u32, epoch: u32) -> Vec<u8> {
     let base = i64::from(base_id.wrapping_mul(10).cast_signed()).cast_unsigned();
     let number = base.wrapping_add(u64::from(epoch % EPOCHS));
-    let mut name = format!("envoy_domain_socket_parent_{number}").into_bytes();
+    let mut name = format!("envoy_domain_socket_{role}_{number}").into_bytes();
     name.resize(LENGTH, 0);
     name
 }
@@ -133,14 +149,14 @@ mod tests {
 
     #[test]
     fn name_has_number_of_base_and_epoch() {
-        let name = name(778_899, 4);
+        let name = name("parent", 778_899, 4);
         assert!(name.starts_with(b"envoy_domain_socket_parent_7788991\0"));
         assert_eq!(name.len(), 107);
     }
 
     #[test]
     fn number_of_a_large_base_is_that_of_envoy() {
-        let name = name(239_301_460, 0);
+        let name = name("parent", 239_301_460, 0);
         assert!(name.starts_with(b"envoy_domain_socket_parent_18446744071807598920\0"));
     }
 

@@ -178,7 +178,7 @@ impl Agent {
         bootstrap["static_resources"]["listeners"] =
             self.bootstrap(text)["static_resources"]["listeners"].take();
         for source in ["lds_config", "cds_config"] {
-            bootstrap["dynamic_resources"][source]["initial_fetch_timeout"] = "1s".into();
+            bootstrap["dynamic_resources"][source]["initial_fetch_timeout"] = "4s".into();
         }
         bootstrap
     }

@@ -98,14 +98,20 @@ impl Clients {
         Ok(Self { stop, threads })
     }
 
-    /// Waits until each client has this many answers.
+    /// Waits until each client has this many answers. The time for each answer is limited; a busy
+    /// machine needs minutes for thousands.
     pub(crate) fn wait_for(&self, requests: u64) -> Result<()> {
-        e2e::wait::until("all requests are answered", PATIENCE, || {
-            let counts: Vec<_> =
-                self.threads.iter().map(|(_, count, _)| count.load(Ordering::Relaxed)).collect();
-            let is_enough = counts.iter().all(|count| *count >= requests);
-            if is_enough { Ok(()) } else { Err(format!("{counts:?}")) }
-        })
+        for (protocol, count, _) in &self.threads {
+            let mut answered = count.load(Ordering::Relaxed);
+            while answered < requests {
+                let what = format!("{protocol:?} has answer {} of {requests}", answered + 1);
+                answered = e2e::wait::until(&what, PATIENCE, || {
+                    let current = count.load(Ordering::Relaxed);
+                    (current > answered).then_some(current).ok_or("no answer")
+                })?;
+            }
+        }
+        Ok(())
     }
 
     /// Stops the clients and returns their reports.

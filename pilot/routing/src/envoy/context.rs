@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 
+use pilot_registry::names::{NameTable, name_table};
 use pilot_registry::service::Service;
 use pilot_registry::snapshot::Snapshot;
 use pilot_registry::workload::InboundTarget;
@@ -24,6 +25,7 @@ pub struct Context<'a> {
     pub(super) modes: WorkloadModes,
     pub(super) targets: Vec<InboundTarget>,
     outbound: OnceCell<OutboundPlan>,
+    names: OnceCell<Arc<NameTable>>,
 }
 
 /// Object that a resource was generated from.
@@ -59,12 +61,18 @@ impl<'a> Context<'a> {
             modes: policies.modes(&proxy.namespace, labels),
             targets: targets.unwrap_or_default(),
             outbound: OnceCell::new(),
+            names: OnceCell::new(),
         }
     }
 
     /// Outbound listeners of the proxy.
     pub fn outbound(&self) -> &OutboundPlan {
         self.outbound.get_or_init(|| OutboundPlan::new(self))
+    }
+
+    /// Names that the proxy's workload may look up.
+    pub(super) fn names(&self) -> &Arc<NameTable> {
+        self.names.get_or_init(|| Arc::new(name_table(self.snapshot, &self.proxy.namespace)))
     }
 
     /// Ports on which the application takes connections through the proxy, each with its oldest

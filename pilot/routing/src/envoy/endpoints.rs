@@ -13,10 +13,13 @@ use pilot_registry::hostname::Hostname;
 use pilot_registry::locality::Locality;
 use pilot_registry::protocol::ProtocolClass;
 use pilot_registry::service::{Resolution, Service, TrafficDistribution};
+use pilot_registry::workload::Workload;
+use pilot_xds::session::Reference;
+use pilot_xds::type_urls::ENDPOINT;
 
 use super::context::{Context, Origin};
 use super::message::{address, metadata, number};
-use super::{Generator, Reference, names, tls};
+use super::{Generator, names, tls};
 use crate::peer_authentication::MtlsMode;
 use crate::view::ProxyView;
 
@@ -53,6 +56,7 @@ struct Member {
 impl Generator for Endpoints {
     type Inputs = EndpointInputs;
     type Message = ClusterLoadAssignment;
+    const TYPE_URL: &'static str = ENDPOINT;
 
     fn names(context: &Context<'_>) -> BTreeSet<String> {
         let balanced = context.scope.services().filter(|service| is_balanced(service));
@@ -97,8 +101,8 @@ impl Generator for Endpoints {
         }
     }
 
-    fn references(_: &EndpointInputs) -> BTreeSet<Reference> {
-        BTreeSet::new()
+    fn references(_: &EndpointInputs) -> Vec<Reference> {
+        Vec::new()
     }
 
     fn why(context: &Context<'_>, name: &str) -> BTreeSet<Origin> {
@@ -151,10 +155,10 @@ fn with_priorities(groups: BTreeMap<(u32, Locality), Vec<Member>>) -> Vec<Group>
 
 /// True if the endpoint's proxy takes mutual TLS on the port.
 fn takes_mtls(context: &Context<'_>, endpoint: &Endpoint) -> bool {
-    let takes = |workload: &pilot_registry::workload::Workload| {
-        let modes = context.policies.modes(&workload.namespace, &workload.labels);
-        workload.takes_mtls && modes.at(endpoint.port) != MtlsMode::Disable
+    let mode = |workload: &Workload| {
+        context.policies.mode_at(&workload.namespace, &workload.labels, endpoint.port)
     };
+    let takes = |workload: &Workload| workload.takes_mtls && mode(workload) != MtlsMode::Disable;
     endpoint.workload.as_deref().is_some_and(takes)
 }
 

@@ -8,6 +8,7 @@ pub mod endpoints;
 mod filters;
 pub mod listeners;
 mod message;
+pub mod name_tables;
 pub mod names;
 pub mod routes;
 pub mod tls;
@@ -15,12 +16,14 @@ pub mod tls;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::hash::Hash;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use pilot_xds::messages::Any;
-use prost::{Message, Name};
+use pilot_xds::session::{Reference, Version};
+use pilot_xds::type_urls::{CLUSTER, ENDPOINT, ROUTE};
+use prost::Message;
 
-use crate::version::version;
 use context::{Context, Origin};
 
 /// Generator of the resources of one type.
@@ -28,7 +31,9 @@ pub trait Generator {
     /// All that a resource depends on.
     type Inputs: Clone + Debug + Eq + Hash + Send + Sync + 'static;
     /// The resource.
-    type Message: Message + Name;
+    type Message: Message;
+    /// Type URL of the resource.
+    const TYPE_URL: &'static str;
 
     /// Names of the resources that a proxy gets unasked, or may ask for.
     fn names(context: &Context<'_>) -> BTreeSet<String>;
@@ -40,38 +45,28 @@ pub trait Generator {
     fn build(inputs: &Self::Inputs) -> Self::Message;
 
     /// Resources that this one refers to.
-    fn references(inputs: &Self::Inputs) -> BTreeSet<Reference>;
+    fn references(inputs: &Self::Inputs) -> Vec<Reference>;
 
     /// Objects that made the resource, for diagnosis. They are no part of the inputs: another
     /// object with the same effect leaves the resource as it is.
     fn why(context: &Context<'_>, name: &str) -> BTreeSet<Origin>;
 }
 
-/// Reference of a resource to another one.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reference {
-    /// A cluster by its name.
-    Cluster(String),
-    /// Endpoints by their cluster's name.
-    Endpoints(String),
-    /// A route configuration by its name.
-    Routes(String),
-}
-
 /// Encoded resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
     /// Hash of the inputs.
-    pub version: String,
+    pub version: Version,
     /// The message. Clones share the bytes.
     pub message: Any,
     /// Resources that this one refers to.
-    pub references: BTreeSet<Reference>,
+    pub references: Vec<Reference>,
 }
 
-/// Version of the resource of these inputs.
-pub fn resource_version<G: Generator>(inputs: &G::Inputs) -> String {
-    version(REVISION, &G::Message::type_url(), inputs)
+/// Version of the resource of these inputs: a hash over the revision of the generators, the type
+/// and the inputs. Encoded messages are not hashed: equal messages with maps may differ.
+pub fn resource_version<G: Generator>(inputs: &G::Inputs) -> Version {
+    Version::new(&(REVISION, G::TYPE_URL, inputs))
 }
 
 /// Builds and encodes the resource of these inputs.
@@ -80,11 +75,23 @@ pub fn generate<G: Generator>(inputs: &G::Inputs) -> Resource {
     Resource {
         version: resource_version::<G>(inputs),
         message: Any {
-            type_url: G::Message::type_url(),
+            type_url: G::TYPE_URL.to_owned(),
             value: Bytes::from(message.encode_to_vec()),
         },
         references: G::references(inputs),
     }
+}
+
+fn to_cluster(name: impl Into<Arc<str>>) -> Reference {
+    Reference { type_url: CLUSTER, name: name.into() }
+}
+
+fn to_endpoints(name: impl Into<Arc<str>>) -> Reference {
+    Reference { type_url: ENDPOINT, name: name.into() }
+}
+
+fn to_routes(name: impl Into<Arc<str>>) -> Reference {
+    Reference { type_url: ROUTE, name: name.into() }
 }
 
 /// Revision of the generators. It rises with every change of a generated message, so that proxies

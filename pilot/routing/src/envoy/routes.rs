@@ -24,10 +24,12 @@ use envoy_types::pb::envoy::extensions::retry::host::previous_hosts::v3::Previou
 use pilot_registry::hostname::Hostname;
 use pilot_registry::protocol::ProtocolClass;
 use pilot_registry::service::{Resolution, Service, ServicePort};
+use pilot_xds::session::Reference;
+use pilot_xds::type_urls::ROUTE;
 
 use super::context::{Context, Origin};
 use super::message::{any, duration, number, switch, url_host};
-use super::{Generator, Reference, names};
+use super::{Generator, names, to_cluster};
 use crate::scope::AliasTarget;
 use crate::view::OutboundPolicy;
 
@@ -80,27 +82,24 @@ pub enum HostAction {
 impl Generator for Routes {
     type Inputs = RouteInputs;
     type Message = RouteConfiguration;
+    const TYPE_URL: &'static str = ROUTE;
 
     fn names(context: &Context<'_>) -> BTreeSet<String> {
         context.outbound().route_names()
     }
 
     fn inputs(context: &Context<'_>, name: &str) -> Option<RouteInputs> {
-        if !context.outbound().has_routes(name) {
-            return None;
-        }
-        if let Some((hostname, port)) = parse_host_routes(name) {
-            let service = context.scope.service(&hostname)?;
-            let host = HostRoute::new(context, service, service.port(port)?)?;
-            return Some(RouteInputs::Host(host));
+        let hosts = context.outbound().hosts(name)?;
+        let route = |hostname: &Hostname, port| {
+            let service = context.scope.service(hostname)?;
+            HostRoute::new(context, service, service.port(port)?)
+        };
+        if let Some((_, port)) = name.split_once(':') {
+            return Some(RouteInputs::Host(route(hosts.first()?, port.parse().ok()?)?));
         }
         let port: u16 = name.parse().ok()?;
         let proxy = context.proxy;
-        let hosts = context.scope.services().filter_map(|service| {
-            let service_port = service.port(port)?;
-            let is_routed = is_routed_by_host(service, service_port);
-            is_routed.then(|| HostRoute::new(context, service, service_port)).flatten()
-        });
+        let hosts = hosts.iter().filter_map(|hostname| route(hostname, port));
         Some(RouteInputs::Port(PortRoutes {
             port,
             namespace: proxy.namespace.clone(),
@@ -134,15 +133,15 @@ impl Generator for Routes {
         }
     }
 
-    fn references(inputs: &RouteInputs) -> BTreeSet<Reference> {
+    fn references(inputs: &RouteInputs) -> Vec<Reference> {
         let cluster = |host: &HostRoute| match &host.action {
-            HostAction::Cluster { name, .. } => Reference::Cluster(name.clone()),
+            HostAction::Cluster { name, .. } => to_cluster(name.clone()),
         };
         match inputs {
-            RouteInputs::Host(host) => [cluster(host)].into(),
+            RouteInputs::Host(host) => vec![cluster(host)],
             RouteInputs::Port(routes) => {
                 let passes = routes.policy == OutboundPolicy::AllowAny;
-                let unknown = passes.then(|| Reference::Cluster(names::PASSTHROUGH.to_owned()));
+                let unknown = passes.then(|| to_cluster(names::PASSTHROUGH));
                 routes.hosts.iter().map(cluster).chain(unknown).collect()
             }
         }
@@ -171,11 +170,6 @@ pub(super) fn is_routed_by_host(service: &Service, port: &ServicePort) -> bool {
 /// Name of the routes of one host.
 pub(super) fn host_routes(hostname: &Hostname, port: u16) -> String {
     format!("{hostname}:{port}")
-}
-
-fn parse_host_routes(name: &str) -> Option<(Hostname, u16)> {
-    let (hostname, port) = name.split_once(':')?;
-    Some((Hostname::parse(hostname).ok()?, port.parse().ok()?))
 }
 
 /// Routes of requests that reached the proxy from outside, to the application.

@@ -7,9 +7,9 @@ use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
 use pilot_registry::hostname::Hostname;
 use pilot_registry::protocol::Protocol;
 use pilot_registry::service::{ExportTo, Resolution};
-use pilot_routing::envoy::Reference;
 use pilot_routing::peer_authentication::MtlsMode;
 use pilot_routing::view::OutboundPolicy;
+use pilot_xds::type_urls::{CLUSTER, ENDPOINT, ROUTE};
 use proptest::prelude::*;
 use prost::Message as _;
 use serde_json::json;
@@ -54,12 +54,13 @@ fn problems(resources: &Resources) -> Vec<String> {
     let sets = [&resources.clusters, &resources.listeners, &resources.routes];
     for (name, resource) in sets.into_iter().flatten() {
         for reference in &resource.references {
-            let exists = match reference {
-                Reference::Cluster(cluster) => resources.clusters.contains_key(cluster),
-                Reference::Endpoints(endpoints) => resources.endpoints.contains_key(endpoints),
-                Reference::Routes(routes) => resources.routes.contains_key(routes),
+            let known = match reference.type_url {
+                CLUSTER => &resources.clusters,
+                ENDPOINT => &resources.endpoints,
+                ROUTE => &resources.routes,
+                other => panic!("{name} refers to a {other}"),
             };
-            if !exists {
+            if !known.contains_key(&*reference.name) {
                 problems.push(format!("{name} refers to {reference:?}"));
             }
         }

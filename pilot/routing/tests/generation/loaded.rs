@@ -5,9 +5,10 @@ use std::rc::Rc;
 use anyhow::{Context as _, Result};
 use e2e::netns::Namespace;
 use pilot_routing::envoy::REVISION;
-use pilot_routing::version::version;
+use pilot_xds::session::Version;
 
 use crate::cases::cases;
+use crate::pods::UNCAPTURED;
 use crate::proxy::Proxy;
 use crate::server::Authority;
 use crate::world::World;
@@ -26,7 +27,7 @@ fn envoy_accepts_every_case() {
     }
     // Other messages need another revision, so that proxies get them from an upgraded server. The
     // new golden file then has a name of its own.
-    let digest = version(0, "goldens", &goldens);
+    let digest = Version::new(&goldens).to_string();
     insta::assert_snapshot!(format!("goldens-of-revision-{REVISION}"), digest);
 }
 
@@ -38,7 +39,7 @@ fn load(authority: &Authority, world: &World) -> Result<serde_json::Value> {
     let namespace = Rc::new(Namespace::create()?);
     let resources = world.resources();
     let secrets = authority.secrets("spiffe://cluster.local/ns/shop/sa/web");
-    let mut proxy = Proxy::start(namespace, &resources, &secrets)?;
+    let mut proxy = Proxy::start(namespace, UNCAPTURED, &resources, &secrets)?;
     proxy.settle(&resources)?;
     proxy.golden(&resources)
 }

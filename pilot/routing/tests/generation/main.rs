@@ -9,6 +9,7 @@ mod consistency;
 #[path = "../../../agent/tests/status/istio_init.rs"]
 mod istio_init;
 mod loaded;
+mod paths;
 mod pods;
 mod proxy;
 mod server;

@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use e2e::netns::{Namespace, Owner};
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::Secret;
 use envoy_types::pb::envoy::service::discovery::v3::DiscoveryRequest;
 use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient;
+use pilot_routing::view::Interception;
 use tonic::transport::Endpoint;
 
 use crate::istio_init::istio_init;
@@ -33,39 +35,53 @@ pub(crate) struct Pods {
 impl Pods {
     /// Starts the proxies with the configuration of two worlds that differ in the proxy alone.
     pub(crate) fn start(client: &World, server: &World) -> Result<Self> {
+        let identity = |account| format!("spiffe://cluster.local/ns/shop/sa/{account}");
+        Self::with_identities((client, &identity("web")), (server, &identity("api")))
+    }
+
+    /// Starts the proxies with certificates of these identities.
+    pub(crate) fn with_identities(client: (&World, &str), server: (&World, &str)) -> Result<Self> {
         let namespaces = [Rc::new(Namespace::create()?), Rc::new(Namespace::create()?)];
         namespaces[0].connect("eth0", &namespaces[1], "eth0")?;
-        let addresses = [CLIENT, SERVER];
-        for (namespace, address) in namespaces.iter().zip(addresses) {
-            namespace.ip(&format!("address add {address}/24 dev eth0"))?;
-            let other = addresses.iter().find(|other| **other != address).unwrap_or(&address);
-            namespace.ip(&format!("route add default via {other}"))?;
+        let worlds = [(client.0, server.0), (server.0, client.0)];
+        for (namespace, (own, _)) in namespaces.iter().zip(worlds) {
+            for address in &own.proxy.addresses {
+                let rest = if address.is_ipv4() { "/24 dev eth0" } else { "/64 dev eth0 nodad" };
+                namespace.ip(&format!("address add {address}{rest}"))?;
+            }
+        }
+        for (namespace, (_, other)) in namespaces.iter().zip(worlds) {
+            for address in &other.proxy.addresses {
+                namespace.ip(&format!("route add default via {address}"))?;
+            }
         }
         let authority = Authority::create();
         let [one, two] = namespaces;
         Ok(Self {
-            client: Pod::start(one, client, &authority, "web")?,
-            server: Pod::start(two, server, &authority, "api")?,
+            client: Pod::start(one, client.0, &authority.secrets(client.1))?,
+            server: Pod::start(two, server.0, &authority.secrets(server.1))?,
         })
     }
 }
 
 impl Pod {
-    fn start(
-        namespace: Rc<Namespace>,
-        world: &World,
-        authority: &Authority,
-        account: &str,
-    ) -> Result<Self> {
-        let mut rules = Command::new(istio_init());
-        rules.args(["istio-iptables", "--backend=nftables", "-p", "15001", "-z", "15006"]);
-        rules.args(["-u", "1337", "-m", "REDIRECT", "-i", "*", "-x", "", "-b", "*"]);
-        rules.args(["-d", "15090,15021,15020"]);
-        namespace.output(&mut rules, "").context("istio-init")?;
+    fn start(namespace: Rc<Namespace>, world: &World, secrets: &[Secret]) -> Result<Self> {
+        // With TPROXY the injector gives the proxy another user: connections of 1337 to the pod's
+        // own address are redirected.
+        let (mode, owner) = match world.proxy.interception {
+            Interception::Redirect => (Some("REDIRECT"), UNCAPTURED),
+            Interception::Tproxy => (Some("TPROXY"), Owner { uid: 0, gid: 1337 }),
+            Interception::None => (None, UNCAPTURED),
+        };
+        if let Some(mode) = mode {
+            let mut rules = Command::new(istio_init());
+            rules.args(["istio-iptables", "--backend=nftables", "-p", "15001", "-z", "15006"]);
+            rules.args(["-u", "1337", "-m", mode, "-i", "*", "-x", "", "-b", "*"]);
+            rules.args(["-d", "15090,15021,15020", "--dual-stack"]);
+            namespace.output(&mut rules, "").context("istio-init")?;
+        }
         let resources = world.resources();
-        let identity = format!("spiffe://cluster.local/ns/shop/sa/{account}");
-        let secrets = authority.secrets(&identity);
-        let mut proxy = Proxy::start(Rc::clone(&namespace), &resources, &secrets)?;
+        let mut proxy = Proxy::start(Rc::clone(&namespace), owner, &resources, secrets)?;
         proxy.settle(&resources)?;
         Ok(Self { namespace, proxy })
     }
@@ -141,7 +157,7 @@ impl Pod {
 
 /// Sends bytes on a new connection, and reads all that comes back.
 pub(crate) fn exchange(pod: &Pod, owner: Owner, to: (&str, u16), bytes: &str) -> Result<String> {
-    let address = SocketAddr::new(to.0.parse::<IpAddr>()?, to.1);
+    let address = socket(to)?;
     pod.namespace.run_as(owner, || {
         let mut tcp = TcpStream::connect_timeout(&address, LIMIT)?;
         tcp.set_read_timeout(Some(LIMIT))?;
@@ -155,10 +171,14 @@ pub(crate) fn exchange(pod: &Pod, owner: Owner, to: (&str, u16), bytes: &str) ->
     })?
 }
 
+fn socket(to: (&str, u16)) -> Result<SocketAddr> {
+    Ok(SocketAddr::new(to.0.parse::<IpAddr>()?, to.1))
+}
+
 /// Calls the gRPC application. It answers with the message of its error.
 pub(crate) fn call_grpc(pod: &Pod, owner: Owner, to: (&str, u16), host: &str) -> Result<String> {
     let origin = format!("http://{host}:{}", to.1);
-    let endpoint = Endpoint::from_shared(format!("http://{}:{}", to.0, to.1))?;
+    let endpoint = Endpoint::from_shared(format!("http://{}", socket(to)?))?;
     let endpoint = endpoint.origin(origin.parse()?).timeout(LIMIT).connect_timeout(LIMIT);
     pod.namespace.run_as(owner, || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -173,8 +193,6 @@ pub(crate) fn call_grpc(pod: &Pod, owner: Owner, to: (&str, u16), host: &str) ->
     })?
 }
 
-pub(crate) const CLIENT: &str = "10.0.0.1";
-pub(crate) const SERVER: &str = "10.0.0.2";
 /// The user of an application, whose connections are captured.
 pub(crate) const APPLICATION: Owner = Owner { uid: 1000, gid: 1000 };
 /// The user of the proxy, whose connections are not captured: a client without a sidecar.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::http;
-use e2e::netns::Namespace;
+use e2e::netns::{Namespace, Owner};
 use e2e::process::Process;
 use e2e::programs::Programs;
 use e2e::run_folder::RunFolder;
@@ -25,9 +25,10 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Starts Envoy in a namespace with these resources.
+    /// Starts Envoy in a namespace as this owner with these resources.
     pub(crate) fn start(
         namespace: std::rc::Rc<Namespace>,
+        owner: Owner,
         resources: &Resources,
         secrets: &[Secret],
     ) -> Result<Self> {
@@ -38,7 +39,8 @@ impl Proxy {
         let envoy = Programs::find()?.envoy()?.display().to_string();
         let file = file.display().to_string();
         let enter = ["netns", "exec", namespace.name()];
-        let user = ["setpriv", "--reuid=1337", "--regid=1337", "--clear-groups"];
+        let (uid, gid) = (format!("--reuid={}", owner.uid), format!("--regid={}", owner.gid));
+        let user = ["setpriv", &uid, &gid, "--clear-groups"];
         let rights =
             ["--inh-caps=+net_admin,+dac_override", "--ambient-caps=+net_admin,+dac_override"];
         let arguments =

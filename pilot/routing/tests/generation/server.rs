@@ -111,7 +111,7 @@ fn encoded(resources: &Resources, secrets: &[Secret]) -> Encoded {
         let one = |(name, resource): (&String, &envoy::Resource)| {
             let message = &resource.message;
             let any = Any { type_url: message.type_url.clone(), value: message.value.to_vec() };
-            (name.clone(), (resource.version.clone(), any))
+            (name.clone(), (resource.version.to_string(), any))
         };
         resources.iter().map(one).collect()
     };

@@ -12,6 +12,7 @@ use pilot_registry::slice::Condition;
 use pilot_routing::envoy::clusters::Clusters;
 use pilot_routing::envoy::endpoints::Endpoints;
 use pilot_routing::envoy::listeners::Listeners;
+use pilot_routing::envoy::name_tables::{NameEntries, NameTables};
 use pilot_routing::envoy::{Generator, resource_version};
 use pilot_routing::peer_authentication::MtlsMode;
 use serde_json::json;
@@ -218,9 +219,36 @@ fn version_changes_with_the_resource_alone() {
     world.services[0].created = 7;
     world.serve("other.shop", &[(443, Https)], "10.96.0.9", &[]);
     let mut more = with_api(&["10.0.0.2", "10.0.0.3"]);
-    assert_eq!([version(&world), version(&more)], [first.clone(), first.clone()]);
+    assert_eq!([version(&world), version(&more)], [first, first]);
     more.pods[1].workload.service_account = "second".into();
     assert_ne!(version(&more), first);
+}
+
+#[test]
+fn name_entries_and_the_whole_table_agree() {
+    let mut world = with_api(&["10.0.0.2"]);
+    world.serve("pods.shop", &[(80, Http)], "", &["10.0.0.3", "10.0.0.4"]);
+    world.slices[1].endpoints[1].hostname = Some("pods-2".into());
+    world.serve("hidden.other", &[(80, Http)], "10.96.0.9", &[]).export_to =
+        ExportTo::Namespaces(vec!["other".into()]);
+    let whole = world.build::<NameTables>("");
+    let mut single = std::collections::BTreeMap::new();
+    let mut text = String::new();
+    for name in world.names::<NameEntries>() {
+        let info = world.build::<NameEntries>(&name).name_info.unwrap();
+        let why = world.with(|context| NameEntries::why(context, &name));
+        let why: Vec<_> = why.iter().map(ToString::to_string).collect();
+        let ips = info.ips.join(" ");
+        writeln!(text, "{name}: {ips} {} ({})", info.registry, why.join(", ")).unwrap();
+        single.insert(name, info);
+    }
+    assert_eq!(whole.table, single);
+    assert_eq!(whole.name_info, None);
+    insta::assert_snapshot!(text, @"
+    api.shop.svc.cluster.local: 10.96.0.2 Kubernetes (Service shop/api)
+    pods-2.pods.shop.svc.cluster.local: 10.0.0.4 Kubernetes (Pod shop/pods-2, Service shop/pods)
+    pods.shop.svc.cluster.local: 10.0.0.3 10.0.0.4 Kubernetes (Pod shop/pods-1, Pod shop/pods-2, Service shop/pods)
+    ");
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! Version of a resource: 64 bits of a content hash.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::num::NonZeroU64;
+
+use siphasher::sip::SipHasher13;
 
 /// Version of a resource. Two resources with equal versions have equal content.
 ///
@@ -13,6 +16,13 @@ pub struct Version(NonZeroU64);
 impl Version {
     /// Version of a resource that another control plane sent. It equals no version of ours.
     pub const FOREIGN: Self = Self(NonZeroU64::MAX);
+
+    /// Hashes the content. Equal content has one version in all replicas and after restarts.
+    pub fn new(content: &impl Hash) -> Self {
+        let mut hasher = SipHasher13::new_with_keys(KEYS.0, KEYS.1);
+        content.hash(&mut hasher);
+        Self::from_hash(hasher.finish())
+    }
 
     /// Creates the version from a hash of the content. The hash needs fixed keys: all replicas
     /// have to agree.
@@ -51,6 +61,8 @@ impl fmt::Display for Version {
 /// Base32 of RFC 4648, in lower case.
 const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 const LENGTH: usize = 13;
+/// Keys of the hash. With other keys each client would get all of its resources again.
+const KEYS: (u64, u64) = (0x6f75_7472_6967_6765, 0x722d_7665_7273_696f);
 
 #[cfg(test)]
 mod tests {
@@ -66,6 +78,15 @@ mod tests {
         for hash in [0, 1, u64::MAX] {
             assert_ne!(Version::from_hash(hash), Version::FOREIGN);
         }
+    }
+
+    #[test]
+    fn version_is_a_fixed_function_of_the_content() {
+        let others = [Version::new(&("a", 1)), Version::new(&("a", 2)), Version::new(&("b", 1))];
+        assert_ne!(others[0], others[1]);
+        assert_ne!(others[0], others[2]);
+        // Another text here means that each client gets all of its resources again.
+        assert_eq!(others[0].to_string(), "j2pzie5d6mcch");
     }
 
     proptest! {

@@ -369,14 +369,7 @@ impl Watch {
 
 /// Version of a whole state, for clients that know no versions of single resources.
 pub(super) fn state_version<'a>(resources: impl Iterator<Item = (&'a Name, Version)>) -> Version {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    // Fixed keys: replicas agree. Another release of the standard library may hash otherwise; then
-    // such clients get their state once more.
-    let mut hasher = DefaultHasher::new();
-    for (name, version) in resources {
-        (name, version).hash(&mut hasher);
-    }
-    Version::from_hash(hasher.finish())
+    Version::new(&resources.collect::<Vec<_>>())
 }
 
 /// True if a first request without names means all names.

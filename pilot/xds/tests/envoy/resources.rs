@@ -1,7 +1,6 @@
 //! Resources: a listener, its route table, clusters and endpoints.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -153,9 +152,7 @@ impl State {
     ) -> Self {
         let body = Bytes::from(message.encode_to_vec());
         // No map is in these messages: equal ones have equal bytes.
-        let mut hasher = DefaultHasher::new();
-        body.hash(&mut hasher);
-        let version = Version::from_hash(hasher.finish());
+        let version = Version::new(&body);
         self.items.insert((type_url, name.into()), Item { version, body, references });
         self
     }

@@ -1,19 +1,20 @@
 //! Listener of captured inbound connections.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use envoy_types::pb::envoy::config::core::v3::TrafficDirection;
 use envoy_types::pb::envoy::config::listener::v3::{FilterChain, FilterChainMatch, Listener};
 use pilot_registry::protocol::ProtocolClass;
+use pilot_xds::session::Reference;
 
 use super::super::context::Context;
 use super::super::filters::{Direction, Routes, connection_manager, tcp_proxy};
 use super::super::message::{duration, number, switch};
 use super::super::routes::inbound_routes;
 use super::super::tls::{MESH_HTTP, MESH_TCP, PLAIN_HTTP, ServerTls, server_socket};
-use super::super::{Reference, names};
+use super::super::{names, to_cluster};
 use super::inspectors::{self, InspectedPorts};
 use super::{chain, listener, to_port};
 use crate::peer_authentication::MtlsMode;
@@ -71,11 +72,11 @@ impl InboundInputs {
         })
     }
 
-    pub(super) fn references(&self) -> BTreeSet<Reference> {
+    pub(super) fn references(&self) -> Vec<Reference> {
         let served = self.ports.iter().filter(|(_, port)| port.service_port.is_some());
         let served = served.map(|(number, _)| names::inbound(*number));
         let fixed = [names::BLACK_HOLE, names::INBOUND_PASSTHROUGH].map(str::to_owned);
-        served.chain(fixed).map(Reference::Cluster).collect()
+        served.chain(fixed).map(to_cluster).collect()
     }
 
     pub(super) fn build(&self) -> Listener {

@@ -11,10 +11,12 @@ use envoy_types::pb::envoy::config::core::v3::TrafficDirection;
 use envoy_types::pb::envoy::config::listener::v3::{
     AdditionalAddress, Filter, FilterChain, FilterChainMatch, Listener,
 };
+use pilot_xds::session::Reference;
+use pilot_xds::type_urls::LISTENER;
 
 use super::context::{Context, Origin};
 use super::message::{address, number};
-use super::{Generator, Reference, names};
+use super::{Generator, names};
 use inbound::InboundInputs;
 use outbound::{OutboundListener, VirtualOutbound};
 
@@ -36,6 +38,7 @@ pub enum ListenerInputs {
 impl Generator for Listeners {
     type Inputs = ListenerInputs;
     type Message = Listener;
+    const TYPE_URL: &'static str = LISTENER;
 
     fn names(context: &Context<'_>) -> BTreeSet<String> {
         let mut found: BTreeSet<_> = context.outbound().listener_names().collect();
@@ -66,7 +69,7 @@ impl Generator for Listeners {
         }
     }
 
-    fn references(inputs: &ListenerInputs) -> BTreeSet<Reference> {
+    fn references(inputs: &ListenerInputs) -> Vec<Reference> {
         match inputs {
             ListenerInputs::VirtualOutbound(listener) => listener.references(),
             ListenerInputs::Outbound(listener) => listener.references(),

@@ -1,7 +1,6 @@
 //! Published states of tests.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 use bytes::Bytes;
 
@@ -29,9 +28,7 @@ impl State {
         content: u8,
         references: Vec<Reference>,
     ) -> Self {
-        let mut hasher = DefaultHasher::new();
-        (type_url, name, content, &references).hash(&mut hasher);
-        let version = Version::from_hash(hasher.finish());
+        let version = Version::new(&(type_url, name, content, &references));
         let item = Item { version, references, on_demand: false };
         self.items.insert((type_url.to_owned(), name.into()), item);
         self

@@ -1,0 +1,113 @@
+//! Arguments of `discovery`.
+
+use std::path::PathBuf;
+
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, Args, ValueEnum};
+use pilot_registry::hostname::Hostname;
+
+use super::{CertificateArgs, ListenAddress};
+
+/// Arguments of `discovery`.
+#[derive(Clone, Debug, Args)]
+pub struct DiscoveryArgs {
+    /// Source of services and pods
+    #[arg(long, value_enum, value_name = "REGISTRY", default_value = "Kubernetes")]
+    pub registries: RegistryKind,
+    /// Directory of YAML files with Services, `EndpointSlices`, Pods, Nodes, Namespaces and
+    /// `PeerAuthentications`, for the registry Files
+    #[arg(long = "configDir", value_name = "DIR", required_if_eq("registries", "Files"))]
+    pub config_dir: Option<PathBuf>,
+    /// File with the mesh configuration [default: the ConfigMap `istio` of the namespace, or of
+    /// the revision `istio-REVISION`; Istio's defaults with the registry Files]
+    #[arg(long = "meshConfig", value_name = "FILE")]
+    pub mesh_config: Option<PathBuf>,
+    /// Kubeconfig [default: the pod's service account]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Namespace of the control plane
+    #[arg(short, long, default_value = "istio-system")]
+    pub namespace: String,
+    /// DNS domain of Services
+    #[arg(long, default_value = "cluster.local", value_parser = domain)]
+    pub domain: String,
+    /// Revision that this control plane serves; empty for the default one
+    #[arg(long, default_value = "", value_parser = label_value)]
+    pub revision: String,
+    /// Name of the Kubernetes cluster
+    #[arg(long = "clusterID", value_name = "NAME", default_value = "Kubernetes")]
+    pub cluster_id: String,
+    /// Address of the plaintext gRPC listener, without authentication; loopback only; empty to
+    /// switch it off
+    #[arg(long = "grpcAddr", value_name = "ADDRESS", default_value = "")]
+    pub grpc_addr: ListenAddress,
+    /// Allow addresses besides loopback for `--grpcAddr`: any client reads any configuration
+    #[arg(long = "allowPlaintextGRPC", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true",
+          value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+    pub allow_plaintext: bool,
+    /// Address of the gRPC listener with TLS; empty to switch it off [default: :15012, and none
+    /// with the registry Files]
+    #[arg(long = "secureGRPCAddr", value_name = "ADDRESS")]
+    pub secure_grpc_addr: Option<ListenAddress>,
+    /// Address of readiness and debug pages; only clients on loopback get the pages; empty to
+    /// switch it off
+    #[arg(long = "httpAddr", value_name = "ADDRESS", default_value = ":8080")]
+    pub http_addr: ListenAddress,
+    /// Address of the metrics; empty to switch it off
+    #[arg(long = "monitoringAddr", value_name = "ADDRESS", default_value = ":15014")]
+    pub monitoring_addr: ListenAddress,
+    /// Flags about certificates and authentication.
+    #[command(flatten)]
+    pub certificates: CertificateArgs,
+}
+
+/// Source of services and pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RegistryKind {
+    /// The API server
+    #[value(name = "Kubernetes")]
+    Kubernetes,
+    /// The files of --configDir
+    #[value(name = "Files")]
+    Files,
+}
+
+impl DiscoveryArgs {
+    /// Returns a complaint about flags that exclude each other.
+    pub fn conflict(&self) -> Option<String> {
+        let plain = self.grpc_addr.get()?;
+        (!plain.ip().is_loopback() && !self.allow_plaintext).then(|| {
+            format!(
+                "--grpcAddr {}: plaintext without authentication is served on loopback only; \
+                 hint: use 127.0.0.1:{}, --secureGRPCAddr, or --allowPlaintextGRPC",
+                self.grpc_addr,
+                plain.port()
+            )
+        })
+    }
+
+    /// Address of the gRPC listener with TLS.
+    pub fn secure_address(&self) -> ListenAddress {
+        self.secure_grpc_addr.unwrap_or(match self.registries {
+            RegistryKind::Kubernetes => ListenAddress::all(SECURE_PORT),
+            RegistryKind::Files => ListenAddress::OFF,
+        })
+    }
+}
+
+fn domain(text: &str) -> Result<String, String> {
+    Hostname::parse(text).map(|name| name.to_string()).map_err(|error| error.to_string())
+}
+
+/// Validates the value of a Kubernetes label; an empty one is valid.
+fn label_value(text: &str) -> Result<String, String> {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric();
+    let valid = text.len() <= 63
+        && text.bytes().all(|byte| is_word(byte) || b"-_.".contains(&byte))
+        && text.bytes().next().is_none_or(is_word)
+        && text.bytes().next_back().is_none_or(is_word);
+    if valid { Ok(text.to_owned()) } else { Err("expected the value of a label".to_owned()) }
+}
+
+const SECURE_PORT: u16 = 15012;

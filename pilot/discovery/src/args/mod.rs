@@ -1,0 +1,49 @@
+//! Command line of the program.
+
+mod certificates;
+mod discovery;
+mod listen;
+mod version;
+
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+pub use certificates::CertificateArgs;
+pub use discovery::{DiscoveryArgs, RegistryKind};
+pub use listen::ListenAddress;
+pub use version::VersionArgs;
+
+/// The control plane: discovery for Envoy, certificates of workloads, debug pages
+#[derive(Clone, Debug, Parser)]
+#[command(name = "pilot-discovery", args_override_self = true)]
+pub struct Arguments {
+    /// Command to run.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Flags of the log.
+    #[command(flatten)]
+    pub log: LogArgs,
+}
+
+/// A command of the program.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Serve the configuration of proxies until the program is terminated
+    Discovery(Box<DiscoveryArgs>),
+    /// Print the version
+    Version(VersionArgs),
+}
+
+/// Flags of the log.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Logging")]
+pub struct LogArgs {
+    /// Filter of the log on stderr, in the syntax of tracing's filters
+    #[arg(long = "log", value_name = "FILTER", default_value = "info", global = true)]
+    pub filter: String,
+    /// Log as JSON
+    #[arg(long = "log_as_json", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true", global = true,
+          value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+    pub as_json: bool,
+}

@@ -1,0 +1,76 @@
+//! Entry point: parses the command line and runs a command.
+
+use std::ffi::OsString;
+use std::io::{IsTerminal as _, Write as _};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use clap::Parser as _;
+use tracing_subscriber::EnvFilter;
+
+use crate::args::{Arguments, Command, LogArgs};
+use crate::server;
+
+/// Runs the program. Exits with 0 on success, 1 on failure and 2 for an invalid command line.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // A closed stdout or stderr cannot be reported.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE));
+        }
+    };
+    let done = match arguments.command {
+        Command::Version(version) => {
+            let line = writeln!(std::io::stdout(), "{}", version.text());
+            line.context("writing the version")
+        }
+        Command::Discovery(args) => {
+            if let Some(conflict) = args.conflict() {
+                complain(&conflict);
+                return ExitCode::from(USAGE);
+            }
+            if let Err(error) = install_log(&arguments.log) {
+                complain(&error);
+                return ExitCode::from(USAGE);
+            }
+            // Fails only if a provider is installed already, which then applies.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            runtime().and_then(|runtime| runtime.block_on(server::run(*args)))
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn install_log(args: &LogArgs) -> Result<(), String> {
+    // The client logs each error response; our messages say more, and once.
+    let quiet = "kube_client::client::builder=off";
+    let filter = EnvFilter::try_new(format!("{quiet},{}", args.filter));
+    let filter = filter.map_err(|error| format!("--log {}: {error}", args.filter))?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    if args.as_json {
+        log.json().init();
+    } else {
+        log.with_ansi(std::io::stderr().is_terminal()).init();
+    }
+    Ok(())
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.context("starting the runtime")
+}
+
+fn complain(message: &str) {
+    // A closed stderr cannot be reported.
+    let _ = writeln!(std::io::stderr(), "pilot-discovery: {message}");
+}
+
+const USAGE: u8 = 2;

@@ -1,0 +1,173 @@
+//! Listeners: accepting, handshakes, HTTP, and the end of connections.
+
+use std::future::Future;
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use axum::Router;
+use http::Extensions;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::service::TowerToHyperService;
+use pilot_xds::streams::ConnectionCloser;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use tower::ServiceExt as _;
+
+/// Handshake of a connection.
+pub trait Accept: Clone + Send + Sync + 'static {
+    /// Stream of plaintext.
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    /// Finishes the handshake. What it learns of the client goes into `extensions`, which all
+    /// requests of the connection have.
+    fn accept(
+        &self,
+        tcp: TcpStream,
+        extensions: &mut Extensions,
+    ) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+}
+
+/// Connections without a handshake.
+#[derive(Clone, Copy, Debug)]
+pub struct Plaintext;
+
+impl Accept for Plaintext {
+    type Stream = TcpStream;
+
+    async fn accept(&self, tcp: TcpStream, _: &mut Extensions) -> io::Result<TcpStream> {
+        Ok(tcp)
+    }
+}
+
+/// Address of the client, in the extensions of its requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientAddress(pub SocketAddr);
+
+/// Binds the address of a flag. `[::]` falls back to `0.0.0.0` on hosts without IPv6.
+pub fn bind(flag: &str, address: SocketAddr) -> Result<TcpListener> {
+    let bind = |address: SocketAddr| {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    let is_all = address.ip().is_unspecified() && address.is_ipv6();
+    let bound = match bind(address) {
+        Err(error) if is_all && error.kind() != ErrorKind::AddrInUse => {
+            bind((Ipv4Addr::UNSPECIFIED, address.port()).into())
+        }
+        bound => bound,
+    };
+    bound.with_context(|| format!("{flag}: binding {address}"))
+}
+
+/// Serves until `stop` is true, then lets requests in flight end for a moment.
+pub async fn serve<A: Accept>(
+    listener: TcpListener,
+    accept: A,
+    router: Router,
+    mut stop: watch::Receiver<bool>,
+) {
+    let graceful = GracefulShutdown::new();
+    let accepting = async {
+        loop {
+            let (tcp, client) = next(&listener).await;
+            let connection = Connection { tcp, client, accept: accept.clone() };
+            tokio::spawn(connection.serve(router.clone(), graceful.watcher()));
+        }
+    };
+    tokio::select! {
+        // A sender that is gone has stopped too.
+        _ = stop.wait_for(|stop| *stop) => {}
+        () = accepting => {}
+    }
+    drop(listener);
+    if timeout(GRACE, graceful.shutdown()).await.is_err() {
+        tracing::debug!("connections were still open at the end of the grace period");
+    }
+}
+
+async fn next(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+    loop {
+        match listener.accept().await {
+            Ok(accepted) => return accepted,
+            // The client has disconnected meanwhile.
+            Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+            // No file descriptor is free, and an immediate retry would fail too.
+            Err(error) => {
+                tracing::warn!(%error, "accept failed");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+struct Connection<A> {
+    tcp: TcpStream,
+    client: SocketAddr,
+    accept: A,
+}
+
+impl<A: Accept> Connection<A> {
+    async fn serve(self, router: Router, watcher: Watcher) {
+        let Self { tcp, client, accept } = self;
+        let closer = ConnectionCloser::default();
+        let mut extensions = Extensions::new();
+        extensions.insert(ClientAddress(client));
+        extensions.insert(closer.clone());
+        // Fails on sockets that are closed already.
+        let _ = tcp.set_nodelay(true);
+        let stream = match timeout(HANDSHAKE, accept.accept(tcp, &mut extensions)).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return tracing::debug!(%client, %error, "handshake failed"),
+            Err(_) => return tracing::debug!(%client, "handshake timed out"),
+        };
+        let router = router.map_request(move |mut request: http::Request<Incoming>| {
+            request.extensions_mut().extend(extensions.clone());
+            request
+        });
+        let builder = builder();
+        let connection =
+            builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        let connection = watcher.watch(connection.into_owned());
+        tokio::select! {
+            () = closer.closed() => {}
+            ended = connection => if let Err(error) = ended {
+                tracing::debug!(%client, error, "connection broke");
+            },
+        }
+    }
+}
+
+/// Settings of HTTP. A stream of xDS has one frame in flight: small windows keep many streams
+/// small.
+fn builder() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(Some(PING_INTERVAL))
+        .keep_alive_timeout(PING_TIMEOUT)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_concurrent_streams(STREAMS);
+    builder
+}
+
+const BACKLOG: u32 = 1024;
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const HANDSHAKE: Duration = Duration::from_secs(10);
+const GRACE: Duration = Duration::from_secs(3);
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
+const STREAM_WINDOW: u32 = 256 << 10;
+const CONNECTION_WINDOW: u32 = 1 << 20;
+const STREAMS: u32 = 64;

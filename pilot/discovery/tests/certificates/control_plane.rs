@@ -1,0 +1,94 @@
+//! The listener with TLS in this process, with the services that certificates need.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use axum::routing::get;
+use axum::{Extension, Router};
+use e2e::api_servers::ApiServers;
+use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use mesh::spiffe::TrustDomain;
+use pilot_discovery::authentication::{Authenticator, Tls, TokenReviewer};
+use pilot_discovery::certificates::service::{CertificateService, METHOD};
+use pilot_discovery::certificates::{Certificates, Metrics};
+use pilot_discovery::identity::Caller;
+use pilot_discovery::listener;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use webhook_certs::cluster::{Options, Parameters};
+
+/// A control plane, and the API server behind it.
+pub(crate) struct ControlPlane {
+    pub(crate) admin: Client,
+    pub(crate) address: SocketAddr,
+    /// Roots of the namespace `shop`, as its pods mount them.
+    pub(crate) roots: String,
+    _stop: watch::Sender<bool>,
+    _tasks: JoinSet<Result<()>>,
+}
+
+impl ControlPlane {
+    pub(crate) async fn start(servers: &ApiServers) -> Result<Self> {
+        let admin = servers.admin(0).await?;
+        for name in ["istio-system", "shop"] {
+            let namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
+            Api::<Namespace>::all(admin.clone()).create(&PostParams::default(), &namespace).await?;
+        }
+        let mut tasks = JoinSet::new();
+        let options = Options {
+            install: "pilot-discovery".to_owned(),
+            service: "istiod".to_owned(),
+            secret_name: "pilot-discovery-ca".to_owned(),
+            webhook_configurations: Vec::new(),
+            root_config_maps: true,
+            parameters: Parameters {
+                leaf_lifetime: SignedDuration::from_hours(48),
+                ..Parameters::default()
+            },
+            ..Options::default()
+        };
+        let certificates = Certificates::maintain(admin.clone(), options, None, &mut tasks);
+        let mut authority = certificates.authority.clone();
+        authority.wait_for(Option::is_some).await?;
+
+        let tokens = TokenReviewer::new(admin.clone(), vec!["istio-ca".to_owned()]);
+        let authenticator = Authenticator::new(tokens, TrustDomain::parse("cluster.local")?);
+        let service = CertificateService::new(certificates.clone(), Metrics::default());
+        let router = Router::new().route_service(METHOD, service).route(
+            "/whoami",
+            get(async |Extension(caller): Extension<Caller>| format!("{caller:?}")),
+        );
+        let router = Arc::new(authenticator).protect(router);
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let (stop, stopped) = watch::channel(false);
+        let tls = Tls::new(certificates.server_config());
+        tasks.spawn(async move {
+            listener::serve(listener, tls, router, stopped).await;
+            Ok(())
+        });
+        let roots = roots(&admin).await?;
+        Ok(Self { admin, address, roots, _stop: stop, _tasks: tasks })
+    }
+}
+
+/// Waits for the roots of the namespace `shop`.
+async fn roots(admin: &Client) -> Result<String> {
+    let maps = Api::<ConfigMap>::namespaced(admin.clone(), "shop");
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(map) = maps.get_opt("istio-ca-root-cert").await? {
+            let roots = map.data.and_then(|mut data| data.remove("root-cert.pem"));
+            return roots.context("the ConfigMap has no roots");
+        }
+        anyhow::ensure!(tokio::time::Instant::now() < deadline, "there is no ConfigMap");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

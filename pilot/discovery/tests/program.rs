@@ -1,0 +1,36 @@
+//! The command line of the program.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panic")]
+
+use std::process::{Command, Output};
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pilot-discovery")).args(arguments).output().unwrap()
+}
+
+#[test]
+fn invalid_flag_exits_2_and_is_named() {
+    for (arguments, flag) in [
+        (&["discovery", "--grpcAddr", "15010"][..], "--grpcAddr"),
+        (&["discovery", "--grpcAddr", ":15010"], "--grpcAddr"),
+        (&["discovery", "--registries", "Consul"], "--registries"),
+        (&["discovery", "--registries", "Files"], "--configDir"),
+        (&["discovery", "--domain", "a b"], "--domain"),
+        (&["discovery", "--revision", "x-"], "--revision"),
+        (&["discovery", "--log", "x=y=z"], "--log"),
+        (&["discovery", "--unknown"], "--unknown"),
+    ] {
+        let output = run(arguments);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+        assert!(text.contains(flag), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn version_is_printed() {
+    let text = |arguments| String::from_utf8(run(arguments).stdout).unwrap();
+    let short = text(&["version", "--short"]);
+    assert_eq!(short.trim(), env!("CARGO_PKG_VERSION"));
+    assert_eq!(text(&["version"]), format!("pilot-discovery version: Outrigger {short}"));
+}

@@ -1,0 +1,133 @@
+//! Reconciler for a mounted CA: reads its files, signs the served leaf, publishes its roots.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::{Notify, watch};
+
+use super::api::ClusterApi;
+use super::writes::Writes;
+use super::{AuthoritySender, wait};
+use crate::authority::Lifetime;
+use crate::bundle::TrustedCa;
+use crate::options::Options;
+use crate::server_names::ServerNames;
+use crate::serving::ServingCertificate;
+use crate::status::Status;
+use crate::workload::authority::{CaFiles, WorkloadAuthority};
+use crate::workload::ca_folder::CaFolder;
+
+/// Reconciler of one replica for a CA that an operator mounts and replaces.
+pub(super) struct MountedReconciler<'a> {
+    api: &'a ClusterApi,
+    options: &'a Options,
+    folder: CaFolder,
+    names: ServerNames,
+    certificate: &'a ServingCertificate,
+    status: watch::Sender<Status>,
+    authority: AuthoritySender,
+    writes: Writes<'a>,
+    /// Files of the CA that signs.
+    used: Option<CaFiles>,
+    /// CA of the served leaf.
+    issuer: Option<TrustedCa>,
+}
+
+impl<'a> MountedReconciler<'a> {
+    /// A replica that has read no file.
+    pub(super) fn new(
+        api: &'a ClusterApi,
+        options: &'a Options,
+        folder: CaFolder,
+        names: ServerNames,
+        certificate: &'a ServingCertificate,
+        status: watch::Sender<Status>,
+        authority: AuthoritySender,
+    ) -> Self {
+        let writes = Writes::new(&options.parameters);
+        let (used, issuer) = (None, None);
+        Self { api, options, folder, names, certificate, status, authority, writes, used, issuer }
+    }
+
+    /// Reconciles after changes of published roots, and at short intervals.
+    pub(super) async fn run(&mut self, changed: &Notify) -> Infallible {
+        loop {
+            let mut errors = Vec::new();
+            let again = self.reconcile(&mut errors).await;
+            self.status.send_if_modified(|status| status.record_errors(&errors));
+            if !again {
+                wait(changed, self.options.parameters.tick.min(BETWEEN_READS)).await;
+            }
+        }
+    }
+
+    /// Returns true if another writer was faster.
+    async fn reconcile(&mut self, errors: &mut Vec<String>) -> bool {
+        let roots = self.api.roots(errors);
+        let clock_ahead = self.api.clock.ahead().unwrap_or_default();
+        self.certificate.set_clock_ahead(clock_ahead);
+        let now = self.api.clock.now();
+        if let Err(error) = self.load(now) {
+            let folder = self.folder.path().display();
+            errors.push(format!("the CA in `{folder}` is not used: {error}; the last one stays"));
+        }
+        if let Err(error) = self.serve(now) {
+            errors.push(error);
+        }
+        let authority = self.authority.borrow().clone();
+        let (Some(authority), Some(config_maps), Some(roots)) = (authority, &self.api.roots, roots)
+        else {
+            return false;
+        };
+        let published = config_maps.publish(roots, authority.roots(), &mut self.writes).await;
+        errors.extend(published.errors);
+        published.has_conflict
+    }
+
+    /// Lets the CA of the files sign, if they have changed.
+    fn load(&mut self, now: Timestamp) -> Result<(), String> {
+        let files = self.folder.read().map_err(|error| error.to_string())?;
+        if self.used.as_ref() == Some(&files) {
+            return Ok(());
+        }
+        let authority =
+            WorkloadAuthority::from_files(&files, now).map_err(|error| error.to_string())?;
+        tracing::info!(authority = authority.certificate().name(), "a mounted CA signs");
+        self.authority.send_replace(Some(Arc::new(authority)));
+        self.used = Some(files);
+        Ok(())
+    }
+
+    /// Renews the served leaf at half of its life, and after a change of the CA.
+    fn serve(&mut self, now: Timestamp) -> Result<(), String> {
+        let Some(authority) = self.authority.borrow().clone() else { return Ok(()) };
+        let is_due = |lifetime: Lifetime| {
+            let span = lifetime.not_after.duration_since(lifetime.not_before);
+            now.duration_since(lifetime.not_before) >= span / 2
+        };
+        let is_current = self.issuer.as_ref() == Some(authority.certificate());
+        let current = self.certificate.current().filter(|_| is_current);
+        if current.is_some_and(|current| !is_due(current.lifetime())) {
+            return Ok(());
+        }
+        let validity = self.options.parameters.leaf_lifetime;
+        let identity = authority
+            .serving_identity(&self.names, validity, now)
+            .map_err(|error| error.to_string())?;
+        let not_after = identity.lifetime().not_after;
+        self.certificate.set(identity);
+        self.issuer = Some(authority.certificate().clone());
+        tracing::info!(names = %self.names, %not_after, "a new leaf is served");
+        self.status.send_modify(|status| {
+            status.leaf_not_after = Some(not_after);
+            status.authority_not_after = Some(authority.certificate().not_after());
+            status.trusted = true;
+        });
+        Ok(())
+    }
+}
+
+/// Interval at which the files are read.
+const BETWEEN_READS: Duration = Duration::from_secs(10);

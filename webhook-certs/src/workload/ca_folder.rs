@@ -1,0 +1,60 @@
+//! Folder with the files of an operator's CA, as Istio's Secrets are mounted.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use zeroize::Zeroizing;
+
+use super::authority::CaFiles;
+
+/// Folder with the files of Istio's Secret `cacerts`, or of its own Secret `istio-ca-secret`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaFolder(PathBuf);
+
+impl CaFolder {
+    /// The folder, if it holds a CA.
+    pub fn find(path: &Path) -> Option<Self> {
+        path.join(CERTIFICATE).exists().then(|| Self(path.to_owned()))
+    }
+
+    /// Reads the files of one generation of the mounted Secret.
+    ///
+    /// `cert-chain.pem` may be missing or empty. Without `root-cert.pem`, `ca-cert.pem` is the root.
+    pub fn read(&self) -> Result<CaFiles, CaFolderError> {
+        let generation = self.0.join("..data").canonicalize();
+        let folder = generation.as_ref().unwrap_or(&self.0);
+        let read = |name| {
+            std::fs::read(folder.join(name))
+                .map_err(|source| CaFolderError { path: self.0.join(name), source })
+        };
+        let optional = |name| match read(name) {
+            Err(error) if error.source.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            other => other,
+        };
+        let certificate = read(CERTIFICATE)?;
+        let roots = optional("root-cert.pem")?;
+        Ok(CaFiles {
+            key: Zeroizing::new(read("ca-key.pem")?),
+            chain: optional("cert-chain.pem")?,
+            roots: if roots.is_empty() { certificate.clone() } else { roots },
+            certificate,
+        })
+    }
+
+    /// Path of the folder.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+/// A file of the CA cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read `{}`: {source}", path.display())]
+pub struct CaFolderError {
+    /// The file.
+    pub path: PathBuf,
+    /// Error of the system.
+    pub source: io::Error,
+}
+
+const CERTIFICATE: &str = "ca-cert.pem";
