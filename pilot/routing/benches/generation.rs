@@ -126,7 +126,7 @@ impl Measurement for CpuTime {
     }
 
     fn end(&self, start: Duration) -> Duration {
-        self.start() - start
+        self.start().saturating_sub(start)
     }
 
     fn add(&self, left: &Duration, right: &Duration) -> Duration {
