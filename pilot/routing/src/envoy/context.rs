@@ -57,7 +57,7 @@ impl<'a> Context<'a> {
             mesh,
             policies,
             proxy,
-            scope: Scope::new(snapshot, &proxy.namespace),
+            scope: Scope::new(snapshot, proxy.namespace.clone()),
             modes: policies.modes(&proxy.namespace, labels),
             targets: targets.unwrap_or_default(),
             outbound: OnceCell::new(),
@@ -75,9 +75,14 @@ impl<'a> Context<'a> {
         self.names.get_or_init(|| Arc::new(name_table(self.snapshot, &self.proxy.namespace)))
     }
 
+    /// Ports of the proxy's workload to which services lead.
+    pub fn targets(&self) -> &[InboundTarget] {
+        &self.targets
+    }
+
     /// Ports on which the application takes connections through the proxy, each with its oldest
     /// service.
-    pub(super) fn inbound_ports(&self) -> impl Iterator<Item = &InboundTarget> {
+    pub fn inbound_ports(&self) -> impl Iterator<Item = &InboundTarget> {
         let mut last = None;
         self.targets.iter().filter(move |target| {
             let is_udp = target.service_port.protocol.class()

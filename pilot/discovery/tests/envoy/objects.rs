@@ -1,0 +1,49 @@
+//! Objects of a mesh as YAML.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+/// Objects of namespace `shop`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mesh {
+    yaml: String,
+}
+
+impl Mesh {
+    /// Adds a service with an HTTP port and its endpoints, all with the port of the first.
+    pub(crate) fn service(mut self, name: &str, port: u16, endpoints: &[SocketAddr]) -> Self {
+        let target = endpoints.first().map_or(port, SocketAddr::port);
+        let addresses: Vec<_> = endpoints
+            .iter()
+            .map(|it| format!("{{addresses: [\"{}\"], conditions: {{ready: true}}}}", it.ip()))
+            .collect();
+        write!(
+            self.yaml,
+            "---\napiVersion: v1\nkind: Service\nmetadata: {{name: {name}, namespace: shop}}\n\
+             spec: {{clusterIP: 10.96.0.10, clusterIPs: [10.96.0.10], selector: {{app: {name}}},\n\
+             \x20 ports: [{{name: http, port: {port}, targetPort: {target}}}]}}\n\
+             ---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\naddressType: IPv4\n\
+             metadata: {{name: {name}-1, namespace: shop, labels: {{kubernetes.io/service-name: {name}}}}}\n\
+             ports: [{{name: http, port: {target}}}]\nendpoints: [{}]\n",
+            addresses.join(", ")
+        )
+        .unwrap();
+        self
+    }
+
+    /// Adds a policy of the namespace for strict mutual TLS.
+    pub(crate) fn strict(mut self, name: &str) -> Self {
+        write!(
+            self.yaml,
+            "---\napiVersion: security.istio.io/v1\nkind: PeerAuthentication\n\
+             metadata: {{name: {name}, namespace: shop}}\nspec: {{mtls: {{mode: STRICT}}}}\n"
+        )
+        .unwrap();
+        self
+    }
+
+    /// The objects.
+    pub(crate) fn yaml(&self) -> &str {
+        &self.yaml
+    }
+}
