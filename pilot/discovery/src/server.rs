@@ -2,29 +2,68 @@
 
 use anyhow::{Context as _, Result};
 use axum::Router;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::args::DiscoveryArgs;
+use crate::args::{DiscoveryArgs, ListenAddress};
+use crate::connections::Connections;
 use crate::listener::{self, Plaintext};
+use crate::metrics::Metrics;
+use crate::source::Source;
+use crate::sources::{self, Sink};
+use crate::{debug, grpc, publish};
 
 /// Serves until SIGTERM or SIGINT.
 pub async fn run(args: DiscoveryArgs) -> Result<()> {
-    let mut terminated = signal(SignalKind::terminate()).context("handling SIGTERM")?;
-    let mut interrupted = signal(SignalKind::interrupt()).context("handling SIGINT")?;
-    let (stop, stopped) = watch::channel(false);
-    let mut listeners = JoinSet::new();
-    if let Some(address) = args.grpc_addr.get() {
-        let listener = listener::bind("--grpcAddr", address)?;
-        tracing::info!(address = %listener.local_addr()?, "serving gRPC in plaintext");
-        listeners.spawn(listener::serve(listener, Plaintext, Router::new(), stopped.clone()));
-    }
+    let terminated = signal(SignalKind::terminate()).context("handling SIGTERM")?;
+    let interrupted = signal(SignalKind::interrupt()).context("handling SIGINT")?;
+    let (queue, metrics) = (publish::start()?, Metrics::default());
+    let connections = Connections::default();
+    let source = Source { queue: queue.clone(), connections, metrics: metrics.clone() };
+    let mut listeners = Listeners::new();
+    let discovery = grpc::discovery(source.clone());
+    listeners.serve("--grpcAddr", args.grpc_addr, discovery)?;
+    listeners.serve("--httpAddr", args.http_addr, debug::router(source))?;
+    listeners.serve("--monitoringAddr", args.monitoring_addr, debug::metrics(&metrics, &queue))?;
+    let sink = Sink { queue, metrics };
+    let sources = sources::follow(&args, sink).await?;
+    terminated_or_interrupted(terminated, interrupted).await;
+    drop(sources);
+    listeners.stop().await;
+    Ok(())
+}
+
+async fn terminated_or_interrupted(mut terminated: Signal, mut interrupted: Signal) {
     tokio::select! {
         _ = terminated.recv() => tracing::info!("SIGTERM: shutting down"),
         _ = interrupted.recv() => tracing::info!("SIGINT: shutting down"),
     }
-    stop.send_replace(true);
-    while listeners.join_next().await.is_some() {}
-    Ok(())
+}
+
+/// Listeners in service.
+struct Listeners {
+    tasks: JoinSet<()>,
+    stop: watch::Sender<bool>,
+}
+
+impl Listeners {
+    fn new() -> Self {
+        Self { tasks: JoinSet::new(), stop: watch::Sender::new(false) }
+    }
+
+    /// Binds the address of a flag and serves on it.
+    fn serve(&mut self, flag: &str, address: ListenAddress, router: Router) -> Result<()> {
+        let Some(address) = address.get() else { return Ok(()) };
+        let listener = listener::bind(flag, address)?;
+        tracing::info!(flag, address = %listener.local_addr()?, "serving");
+        self.tasks.spawn(listener::serve(listener, Plaintext, router, self.stop.subscribe()));
+        Ok(())
+    }
+
+    /// Stops accepting, and waits for requests in flight.
+    async fn stop(mut self) {
+        self.stop.send_replace(true);
+        while self.tasks.join_next().await.is_some() {}
+    }
 }

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pilot_registry::hostname::Hostname;
-use pilot_registry::service::{ExportTo, Resolution, Service};
+use pilot_registry::service::{Resolution, Service};
 use pilot_registry::snapshot::Snapshot;
 
 /// Services visible to the proxies of a namespace, in the order of their hostnames.
 #[derive(Clone, Debug)]
 pub struct Scope {
-    services: Vec<Arc<Service>>,
+    snapshot: Snapshot,
+    namespace: Arc<str>,
 }
 
 /// Target of an alias (`ExternalName`).
@@ -26,21 +27,22 @@ pub enum AliasTarget<'a> {
 
 impl Scope {
     /// Selects the services exported to a namespace.
-    pub fn new(snapshot: &Snapshot, namespace: &str) -> Self {
-        let visible = snapshot.services().filter(|service| is_visible(service, namespace));
-        Self { services: visible.cloned().collect() }
+    pub fn new(snapshot: &Snapshot, namespace: impl Into<Arc<str>>) -> Self {
+        Self { snapshot: snapshot.clone(), namespace: namespace.into() }
     }
 
     /// The services.
     pub fn services(&self) -> impl Iterator<Item = &Arc<Service>> {
-        self.services.iter()
+        self.snapshot.services().filter(|service| self.includes(service))
     }
 
     /// Service of a host.
     pub fn service(&self, hostname: &Hostname) -> Option<&Arc<Service>> {
-        let place =
-            self.services.binary_search_by(|service| service.hostname.cmp(hostname)).ok()?;
-        Some(&self.services[place])
+        self.snapshot.service(hostname).filter(|service| self.includes(service))
+    }
+
+    fn includes(&self, service: &Service) -> bool {
+        service.export_to.includes(&self.namespace)
     }
 
     /// Follows aliases to their end.
@@ -57,12 +59,5 @@ impl Scope {
             }
         }
         AliasTarget::Cycle
-    }
-}
-
-fn is_visible(service: &Service, namespace: &str) -> bool {
-    match &service.export_to {
-        ExportTo::All => true,
-        ExportTo::Namespaces(namespaces) => namespaces.iter().any(|name| &**name == namespace),
     }
 }

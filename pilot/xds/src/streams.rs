@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Extensions;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
@@ -29,12 +29,30 @@ pub trait ResourceSource: Clone + Send + Sync + 'static {
         &self,
         node: Node,
         extensions: &Extensions,
-    ) -> impl Future<Output = Result<watch::Receiver<Self::Resources>, Status>> + Send;
-
-    /// Takes the state of a stream after each event, for debug pages and metrics. `view` computes
-    /// it on demand.
-    fn observe(&self, _view: &dyn Fn() -> Vec<TypeView>) {}
+    ) -> impl Future<Output = Result<Connection<Self::Resources>, Status>> + Send;
 }
+
+/// Admitted stream as its source sees it.
+pub struct Connection<R> {
+    /// States published for the proxy.
+    pub published: watch::Receiver<R>,
+    /// Observer of the stream, dropped when the stream ends.
+    pub observer: Box<dyn Observer>,
+    /// Requests for the state of the session, for debug pages.
+    pub inspections: mpsc::Receiver<oneshot::Sender<Vec<TypeView>>>,
+}
+
+/// Observer of a stream, for metrics.
+pub trait Observer: Send {
+    /// Takes a request of the client.
+    fn received(&mut self, _request: &session::Request) {}
+
+    /// Takes a response that waits to be sent.
+    fn sent(&mut self, _response: &session::Response) {}
+}
+
+/// Observes nothing.
+impl Observer for () {}
 
 /// Discovery service with a [`Session`] per stream.
 #[derive(Clone, Debug)]
@@ -114,7 +132,8 @@ impl<S: ResourceSource> Stream<S> {
     async fn run(mut self, extensions: Extensions) -> Result<(), Status> {
         let Some((first, node)) = self.first_request().await? else { return Ok(()) };
         let node = node.ok_or_else(|| Close::NoNode.status())?;
-        let mut published = self.source.connect(node, &extensions).await?;
+        let connection = self.source.connect(node, &extensions).await?;
+        let Connection { mut published, mut observer, mut inspections } = connection;
         // The credentials have served their purpose.
         drop(extensions);
         let mut session = Session::new(self.variant, self.limits);
@@ -124,11 +143,16 @@ impl<S: ResourceSource> Stream<S> {
         let mut blocked_since = None;
         loop {
             if let Some(event) = event.take() {
+                if let Event::Request(request) = &event {
+                    observer.received(request);
+                }
                 let responses = session.step(self.opened.elapsed(), event, &resources);
                 let responses = responses.map_err(|close| close.status())?;
-                // Encoded at once: the session forgets the bodies.
-                frames.extend(responses.into_iter().map(|response| response.encode(self.variant)));
-                self.source.observe(&|| session.view());
+                for response in responses {
+                    observer.sent(&response);
+                    // Encoded at once: the session forgets the bodies.
+                    frames.push_back(response.encode(self.variant));
+                }
             }
             if frames.is_empty() && self.sender.capacity() > 0 {
                 blocked_since = None;
@@ -172,6 +196,8 @@ impl<S: ResourceSource> Stream<S> {
                     event = Some(Event::Dirty(changes));
                 }
                 () = at(timer) => event = Some(Event::Timer),
+                // A caller that has left does not need the answer.
+                Some(inspection) = inspections.recv() => drop(inspection.send(session.view())),
             }
         }
     }

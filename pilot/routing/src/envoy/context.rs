@@ -57,7 +57,7 @@ impl<'a> Context<'a> {
             mesh,
             policies,
             proxy,
-            scope: Scope::new(snapshot, &proxy.namespace),
+            scope: Scope::new(snapshot, proxy.namespace.clone()),
             modes: policies.modes(&proxy.namespace, labels),
             targets: targets.unwrap_or_default(),
             outbound: OnceCell::new(),
@@ -77,7 +77,7 @@ impl<'a> Context<'a> {
 
     /// Ports on which the application takes connections through the proxy, each with its oldest
     /// service.
-    pub(super) fn inbound_ports(&self) -> impl Iterator<Item = &InboundTarget> {
+    pub fn inbound_ports(&self) -> impl Iterator<Item = &InboundTarget> {
         let mut last = None;
         self.targets.iter().filter(move |target| {
             let is_udp = target.service_port.protocol.class()

@@ -13,9 +13,9 @@ use pilot_xds::messages::Node;
 use pilot_xds::server::DiscoveryServer;
 use pilot_xds::service::DiscoveryService;
 use pilot_xds::session::{Limits, TypeView};
-use pilot_xds::streams::{ResourceSource, Streams};
+use pilot_xds::streams::{Connection, ResourceSource, Streams};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tonic::Status;
 
@@ -32,26 +32,26 @@ pub(crate) struct Server {
 #[derive(Clone)]
 struct Source {
     published: watch::Receiver<State>,
-    view: Arc<Mutex<Vec<TypeView>>>,
+    inspections: Arc<Mutex<Option<Inspections>>>,
 }
+
+type Inspections = mpsc::Sender<oneshot::Sender<Vec<TypeView>>>;
 
 impl ResourceSource for Source {
     type Resources = State;
 
-    async fn connect(&self, node: Node, _: &Extensions) -> Result<watch::Receiver<State>, Status> {
+    async fn connect(&self, node: Node, _: &Extensions) -> Result<Connection<State>, Status> {
         assert!(node.id.starts_with("sidecar~"), "{}", node.id);
-        Ok(self.published.clone())
-    }
-
-    fn observe(&self, view: &dyn Fn() -> Vec<TypeView>) {
-        *self.view.lock().unwrap() = view();
+        let (sender, inspections) = mpsc::channel(1);
+        *self.inspections.lock().unwrap() = Some(sender);
+        Ok(Connection { published: self.published.clone(), observer: Box::new(()), inspections })
     }
 }
 
 impl Server {
     pub(crate) fn start(address: SocketAddr, state: State) -> Self {
         let (published, receiver) = watch::channel(state.counted());
-        let source = Source { published: receiver, view: Arc::default() };
+        let source = Source { published: receiver, inspections: Arc::default() };
         let streams = Streams::new(source.clone(), Limits::default(), Duration::from_secs(30));
         let service = DiscoveryServer::new(DiscoveryService::Aggregated, streams, 64 << 20);
         let service = TowerToHyperService::new(service);
@@ -85,9 +85,15 @@ impl Server {
         self.published.borrow().clone()
     }
 
-    /// Returns the state of the last event's stream.
+    /// Returns the state of the last stream; empty if there is none.
     pub(crate) fn view(&self) -> Vec<TypeView> {
-        self.source.view.lock().unwrap().clone()
+        let Some(inspections) = self.source.inspections.lock().unwrap().clone() else {
+            return Vec::new();
+        };
+        let (reply, view) = oneshot::channel();
+        // The stream may end meanwhile.
+        let _ = inspections.blocking_send(reply);
+        view.blocking_recv().unwrap_or_default()
     }
 
     /// Number of resources that were encoded for a response.

@@ -1,0 +1,137 @@
+//! Readiness, debug pages and metrics.
+
+mod mesh;
+mod proxies;
+mod why;
+
+use axum::extract::{Query, Request, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::listener::ClientAddress;
+use crate::metrics::Metrics;
+use crate::publish::{Publisher, Queue};
+use crate::source::Source;
+
+/// Parameters of the pages.
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Parameters {
+    /// Proxy, `POD.NAMESPACE`. Istio's name of it is `proxyID`.
+    #[serde(alias = "proxyID")]
+    proxy: Option<String>,
+    /// Name of a resource.
+    resource: Option<String>,
+}
+
+/// Page that cannot be shown.
+#[derive(Debug)]
+struct Problem(StatusCode, String);
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        (self.0, format!("{}\n", self.1)).into_response()
+    }
+}
+
+type Page = Result<Json<Value>, Problem>;
+
+/// Returns the routes of readiness, for all clients, and of debug pages, for clients on loopback.
+pub fn router(source: Source) -> Router {
+    let mesh = |page: fn(&Publisher) -> Value| {
+        get(async move |State(source): State<Source>| -> Page {
+            let page = source.queue.inspect(page).await;
+            page.map(Json).ok_or_else(Problem::ending)
+        })
+    };
+    let debug = Router::new()
+        .route("/debug/registry", mesh(mesh::registry))
+        .route("/debug/registryz", mesh(mesh::registry))
+        .route("/debug/endpoints", mesh(mesh::endpoints))
+        .route("/debug/endpointz", mesh(mesh::endpoints))
+        .route("/debug/config", mesh(mesh::config))
+        .route("/debug/configz", mesh(mesh::config))
+        .route("/debug/connections", get(connections))
+        .route("/debug/syncz", get(syncz))
+        .route("/debug/config_dump", get(config_dump))
+        .route("/debug/why", get(why))
+        .layer(middleware::from_fn(loopback_only));
+    Router::new().route("/ready", get(ready)).merge(debug).with_state(source)
+}
+
+/// Returns the route of the metrics.
+pub fn metrics(metrics: &Metrics, queue: &Queue) -> Router {
+    let (metrics, queue) = (metrics.clone(), queue.clone());
+    let page = async move || -> Result<Response, Problem> {
+        let services = queue.inspect(mesh::service_count).await.ok_or_else(Problem::ending)?;
+        metrics.services.set(services);
+        let mut text = String::new();
+        let encoded = prometheus_client::encoding::text::encode(&mut text, &metrics.registry());
+        encoded.map_err(|error| {
+            Problem(StatusCode::INTERNAL_SERVER_ERROR, format!("writing the metrics: {error}"))
+        })?;
+        Ok(([(CONTENT_TYPE, METRICS_TYPE)], text).into_response())
+    };
+    Router::new().route("/metrics", get(page))
+}
+
+impl Problem {
+    fn ending() -> Self {
+        Self(StatusCode::SERVICE_UNAVAILABLE, "the control plane is shutting down".to_owned())
+    }
+}
+
+async fn ready(State(source): State<Source>) -> Result<&'static str, Problem> {
+    if source.queue.is_synced() {
+        return Ok("ready\n");
+    }
+    let missing = "objects and settings are not listed yet; the log says which watch fails";
+    Err(Problem(StatusCode::SERVICE_UNAVAILABLE, missing.to_owned()))
+}
+
+/// Rejects clients that are not on loopback: the pages show the whole mesh.
+async fn loopback_only(request: Request, next: Next) -> Response {
+    let client = request.extensions().get::<ClientAddress>();
+    if client.is_some_and(|client| client.0.ip().to_canonical().is_loopback()) {
+        return next.run(request).await;
+    }
+    let hint = "debug pages are for clients on loopback; hint: use kubectl port-forward";
+    Problem(StatusCode::FORBIDDEN, hint.to_owned()).into_response()
+}
+
+async fn connections(State(source): State<Source>) -> Json<Value> {
+    Json(proxies::connections(&source))
+}
+
+async fn syncz(State(source): State<Source>) -> Json<Value> {
+    Json(proxies::syncz(&source).await)
+}
+
+async fn config_dump(State(source): State<Source>, Query(parameters): Query<Parameters>) -> Page {
+    let proxy = parameters.proxy.ok_or_else(|| missing("proxy=POD.NAMESPACE"))?;
+    proxies::config_dump(&source, &proxy).await.map(Json).ok_or_else(|| unknown(&proxy))
+}
+
+async fn why(State(source): State<Source>, Query(parameters): Query<Parameters>) -> Page {
+    let proxy = parameters.proxy.ok_or_else(|| missing("proxy=POD.NAMESPACE"))?;
+    let resource = parameters.resource.ok_or_else(|| missing("resource=NAME"))?;
+    let view = proxies::find(&source, &proxy).ok_or_else(|| unknown(&proxy))?.proxy.clone();
+    let answer = source.queue.inspect(move |publisher| why::why(publisher, &view, &resource)).await;
+    answer.map(Json).ok_or_else(Problem::ending)
+}
+
+fn missing(parameter: &str) -> Problem {
+    Problem(StatusCode::BAD_REQUEST, format!("missing parameter: add {parameter}"))
+}
+
+fn unknown(proxy: &str) -> Problem {
+    let hint = "hint: /debug/connections lists the proxies of this replica";
+    Problem(StatusCode::NOT_FOUND, format!("proxy {proxy} is not connected; {hint}"))
+}
+
+const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

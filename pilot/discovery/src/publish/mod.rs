@@ -1,0 +1,9 @@
+//! Publishing: objects and settings in, the state of each connected proxy out. Without a debounce:
+//! what waits in the queue becomes one state.
+
+mod publisher;
+mod queue;
+mod view_key;
+
+pub use publisher::{Input, ProxyId, Publisher};
+pub use queue::{Queue, Subscription, start};

@@ -1,0 +1,255 @@
+//! State of the mesh and of the connected proxies.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use pilot_registry::changes::Changes;
+use pilot_registry::event::Event;
+use pilot_registry::index::Index;
+use pilot_registry::snapshot::Snapshot;
+use pilot_routing::peer_authentication::{PeerAuthentication, PeerAuthentications};
+use pilot_routing::view::{MeshView, ProxyView};
+
+use super::view_key::{ViewKey, is_by_place};
+use crate::resources::{Entries, MeshState, Outbound, OwnResources, Published};
+
+/// Change of the mesh.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// Objects of the registry.
+    Registry(Box<Event>),
+    /// All policies of mutual TLS.
+    PeerAuthentications(Vec<PeerAuthentication>),
+    /// Settings of the mesh.
+    Mesh(MeshView),
+}
+
+/// Number of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProxyId(pub u64);
+
+/// State of the mesh and of the connected proxies. Inputs are collected until
+/// [`Publisher::publish`].
+#[derive(Debug)]
+pub struct Publisher {
+    index: Index,
+    mesh: Option<Arc<MeshView>>,
+    policies: Option<Vec<PeerAuthentication>>,
+    /// The last published state; `None` until everything was listed.
+    state: Option<MeshState>,
+    pending: Pending,
+    by_place: bool,
+    entries: Entries,
+    views: HashMap<ViewKey, View>,
+    last_view: u64,
+    proxies: BTreeMap<ProxyId, Proxy>,
+}
+
+#[derive(Debug, Default)]
+struct Pending {
+    registry: Changes,
+    settings: bool,
+}
+
+#[derive(Debug)]
+struct View {
+    number: u64,
+    outbound: Arc<Outbound>,
+}
+
+#[derive(Debug)]
+struct Proxy {
+    view: ProxyView,
+    key: ViewKey,
+    published: Published,
+}
+
+impl Publisher {
+    /// Creates the state before any input.
+    pub fn new() -> Self {
+        Self {
+            index: Index::default(),
+            mesh: None,
+            policies: None,
+            state: None,
+            pending: Pending::default(),
+            by_place: false,
+            entries: Entries::default(),
+            views: HashMap::new(),
+            last_view: 0,
+            proxies: BTreeMap::new(),
+        }
+    }
+
+    /// Takes a change.
+    pub fn apply(&mut self, input: Input) {
+        match input {
+            Input::Registry(event) => {
+                let changes = self.index.apply(*event);
+                self.pending.registry.extend(changes);
+            }
+            Input::PeerAuthentications(policies) => {
+                self.pending.settings |= self.policies.as_ref() != Some(&policies);
+                self.policies = Some(policies);
+            }
+            Input::Mesh(mesh) => {
+                self.pending.settings |= self.mesh.as_deref() != Some(&mesh);
+                self.mesh = Some(Arc::new(mesh));
+            }
+        }
+    }
+
+    /// The published state of the mesh; `None` until objects and settings were listed.
+    pub fn state(&self) -> Option<&MeshState> {
+        self.state.as_ref()
+    }
+
+    /// Policies of mutual TLS.
+    pub fn policies(&self) -> &[PeerAuthentication] {
+        self.policies.as_deref().unwrap_or_default()
+    }
+
+    /// Publishes the changes. Returns the new states of the proxies that they concern.
+    pub fn publish(&mut self) -> Vec<(ProxyId, Published)> {
+        let (Some(mesh), Some(policies)) = (&self.mesh, &self.policies) else { return Vec::new() };
+        if !self.index.is_listed() {
+            return Vec::new();
+        }
+        let Pending { registry, settings } = std::mem::take(&mut self.pending);
+        let before = self.state.take();
+        let policies = match &before {
+            Some(before) if !settings => Arc::clone(&before.policies),
+            _ => Arc::new(PeerAuthentications::new(&mesh.root_namespace, policies.clone())),
+        };
+        let state = MeshState { snapshot: self.index.snapshot(), mesh: Arc::clone(mesh), policies };
+        let mut all = settings || before.is_none();
+        if before.is_none() || !registry.services.is_empty() {
+            let by_place = is_by_place(&state.snapshot);
+            all |= std::mem::replace(&mut self.by_place, by_place) != by_place;
+        }
+        for (key, view) in &mut self.views {
+            let mut outbound = Outbound::clone(&view.outbound);
+            if settings {
+                outbound.rebuild(&state, &key.proxy, &mut self.entries);
+            } else {
+                outbound.update(&state, &key.proxy, &registry, &mut self.entries);
+            }
+            if !outbound.is_same(&view.outbound) {
+                view.outbound = Arc::new(outbound);
+            }
+        }
+        let affected = Affected::new(before.as_ref(), &state, &registry, all);
+        self.state = Some(state);
+        self.refresh(&affected)
+    }
+
+    /// Brings the proxies to the current state. Returns those that changed.
+    fn refresh(&mut self, affected: &Affected<'_>) -> Vec<(ProxyId, Published)> {
+        let ids: Vec<_> = self.proxies.keys().copied().collect();
+        let mut changed = Vec::new();
+        for id in ids {
+            let Some(mut proxy) = self.proxies.remove(&id) else { continue };
+            let is_affected = self.state.as_ref().is_some_and(|it| affected.includes(it, &proxy));
+            let published = if is_affected {
+                let (key, published) = self.resolve(&proxy.view, Some(&proxy.published));
+                proxy.key = key;
+                published
+            } else {
+                let outbound = self.views.get(&proxy.key).map(|view| Arc::clone(&view.outbound));
+                let outbound = outbound.unwrap_or_default();
+                Published { outbound, ..proxy.published.clone() }
+            };
+            if !published.is_same(&proxy.published) {
+                proxy.published = published.clone();
+                changed.push((id, published));
+            }
+            self.proxies.insert(id, proxy);
+        }
+        self.drop_unused_views();
+        changed
+    }
+
+    /// Adds a proxy. Returns its state, which is empty before anything was listed.
+    pub fn connect(&mut self, id: ProxyId, view: ProxyView) -> Published {
+        let (key, published) = self.resolve(&view, None);
+        self.proxies.insert(id, Proxy { view, key, published: published.clone() });
+        published
+    }
+
+    /// Removes a proxy.
+    pub fn disconnect(&mut self, id: ProxyId) {
+        self.proxies.remove(&id);
+        self.drop_unused_views();
+    }
+
+    /// Views and published states of the connected proxies.
+    pub fn proxies(&self) -> impl Iterator<Item = (ProxyId, &ProxyView, &Published)> {
+        self.proxies.iter().map(|(id, proxy)| (*id, &proxy.view, &proxy.published))
+    }
+
+    /// Number of different views.
+    pub fn views(&self) -> usize {
+        self.views.len()
+    }
+
+    /// Finds or generates the resources of a proxy.
+    fn resolve(&mut self, proxy: &ProxyView, before: Option<&Published>) -> (ViewKey, Published) {
+        let empty = Snapshot::default();
+        let snapshot = self.state.as_ref().map_or(&empty, |state| &state.snapshot);
+        let key = ViewKey::new(snapshot, proxy, self.by_place);
+        let Some(state) = &self.state else { return (key, Published::default()) };
+        let view = self.views.entry(key.clone()).or_insert_with(|| {
+            let mut outbound = Outbound::default();
+            outbound.rebuild(state, &key.proxy, &mut self.entries);
+            self.last_view += 1;
+            View { number: self.last_view, outbound: Arc::new(outbound) }
+        });
+        let own = OwnResources::new(state, proxy, &mut self.entries);
+        let own = match before {
+            Some(before) if before.own.is_same(&own) => Arc::clone(&before.own),
+            _ => Arc::new(own),
+        };
+        let (outbound, view) = (Arc::clone(&view.outbound), view.number);
+        (key, Published { outbound, view, own })
+    }
+
+    fn drop_unused_views(&mut self) {
+        let used: BTreeSet<u64> = self.proxies.values().map(|it| it.published.view).collect();
+        self.views.retain(|_, view| used.contains(&view.number));
+    }
+}
+
+impl Default for Publisher {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Proxies whose own resources or whose view may have changed.
+struct Affected<'a> {
+    all: bool,
+    changes: &'a Changes,
+    /// Namespaces of changed services.
+    namespaces: BTreeSet<Arc<str>>,
+}
+
+impl<'a> Affected<'a> {
+    fn new(before: Option<&MeshState>, after: &MeshState, changes: &'a Changes, all: bool) -> Self {
+        let states = before.into_iter().chain([after]);
+        let services = states.flat_map(|state| {
+            changes.services.iter().filter_map(|hostname| state.snapshot.service(hostname))
+        });
+        let namespaces = services.map(|service| service.namespace.clone()).collect();
+        Self { all, changes, namespaces }
+    }
+
+    fn includes(&self, state: &MeshState, proxy: &Proxy) -> bool {
+        let ProxyView { namespace, pod, .. } = &proxy.view;
+        let is_unknown = || state.snapshot.workload(namespace, pod).is_none();
+        let mut workloads = self.changes.workloads.iter();
+        self.all
+            || self.namespaces.contains(namespace)
+            || workloads
+                .any(|key| key.namespace == *namespace && (key.name == *pod || is_unknown()))
+    }
+}

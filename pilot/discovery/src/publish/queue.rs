@@ -1,0 +1,185 @@
+//! Queue in front of the publisher, which has a thread of its own: generating thousands of
+//! resources must not delay streams.
+
+use std::collections::HashMap;
+use std::fmt::{self, Debug, Formatter};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use anyhow::{Context as _, Result};
+use pilot_routing::view::ProxyView;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::publisher::{Input, ProxyId, Publisher};
+use crate::resources::Published;
+
+/// Handle to the publisher. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    commands: mpsc::UnboundedSender<Command>,
+    last_id: Arc<AtomicU64>,
+    synced: watch::Receiver<bool>,
+}
+
+/// Connected proxy. Its publishing ends with this value.
+#[derive(Debug)]
+pub struct Subscription {
+    /// Number of the stream.
+    pub id: ProxyId,
+    commands: mpsc::UnboundedSender<Command>,
+}
+
+enum Command {
+    Input(Input),
+    Connect(ProxyId, ProxyView, oneshot::Sender<watch::Receiver<Published>>),
+    Disconnect(ProxyId),
+    Inspect(Box<dyn FnOnce(&Publisher) + Send>),
+}
+
+impl Debug for Command {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Input(_) => "Input",
+            Self::Connect(..) => "Connect",
+            Self::Disconnect(_) => "Disconnect",
+            Self::Inspect(_) => "Inspect",
+        })
+    }
+}
+
+/// Starts the thread of the publisher, which ends with the last handle.
+pub fn start() -> Result<Queue> {
+    let (commands, received) = mpsc::unbounded_channel();
+    let (synced, is_synced) = watch::channel(false);
+    let publishing = Publishing {
+        publisher: Publisher::new(),
+        channels: HashMap::new(),
+        waiting: Vec::new(),
+        synced,
+    };
+    let thread = thread::Builder::new().name("publisher".to_owned());
+    thread.spawn(|| publishing.run(received)).context("starting the publisher's thread")?;
+    Ok(Queue { commands, last_id: Arc::default(), synced: is_synced })
+}
+
+impl Queue {
+    /// Adds a change of the mesh.
+    pub fn offer(&self, input: Input) {
+        self.send(Command::Input(input));
+    }
+
+    /// True once objects and settings were listed.
+    pub fn is_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
+    /// Connects a proxy. Waits until the mesh is known. `None` if the publisher has ended.
+    pub async fn connect(
+        &self,
+        view: ProxyView,
+    ) -> Option<(Subscription, watch::Receiver<Published>)> {
+        let id = ProxyId(self.last_id.fetch_add(1, Ordering::Relaxed));
+        let subscription = Subscription { id, commands: self.commands.clone() };
+        let (reply, published) = oneshot::channel();
+        self.send(Command::Connect(id, view, reply));
+        Some((subscription, published.await.ok()?))
+    }
+
+    /// Asks the publisher a question. `None` if it has ended.
+    pub async fn inspect<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Publisher) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Inspect(Box::new(move |publisher| {
+            // A caller that has left does not need the answer.
+            let _ = reply.send(question(publisher));
+        })));
+        answer.await.ok()
+    }
+
+    fn send(&self, command: Command) {
+        // Fails only while the program ends.
+        let _ = self.commands.send(command);
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let _ = self.commands.send(Command::Disconnect(self.id));
+    }
+}
+
+/// State of the thread.
+struct Publishing {
+    publisher: Publisher,
+    channels: HashMap<ProxyId, watch::Sender<Published>>,
+    /// Proxies that connected before the mesh was known.
+    waiting: Vec<(ProxyId, ProxyView, oneshot::Sender<watch::Receiver<Published>>)>,
+    synced: watch::Sender<bool>,
+}
+
+impl Publishing {
+    fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+        while let Some(first) = commands.blocking_recv() {
+            let mut changed = self.take(first);
+            // What waits already becomes one state; what comes meanwhile, the next one.
+            for _ in 0..commands.len() {
+                let Ok(next) = commands.try_recv() else { break };
+                changed |= self.take(next);
+            }
+            if changed {
+                self.publish();
+            }
+        }
+    }
+
+    /// Takes a command. Returns true if the mesh may have changed.
+    fn take(&mut self, command: Command) -> bool {
+        match command {
+            Command::Input(input) => {
+                self.publisher.apply(input);
+                return true;
+            }
+            Command::Connect(id, view, reply) if self.publisher.state().is_none() => {
+                self.waiting.push((id, view, reply));
+            }
+            Command::Connect(id, view, reply) => self.connect(id, view, reply),
+            Command::Disconnect(id) => {
+                self.waiting.retain(|(waiting, ..)| *waiting != id);
+                self.channels.remove(&id);
+                self.publisher.disconnect(id);
+            }
+            Command::Inspect(question) => question(&self.publisher),
+        }
+        false
+    }
+
+    fn publish(&mut self) {
+        for (id, published) in self.publisher.publish() {
+            if let Some(channel) = self.channels.get(&id) {
+                channel.send_replace(published);
+            }
+        }
+        if self.publisher.state().is_some() && !*self.synced.borrow() {
+            tracing::info!("objects and settings are listed; serving proxies");
+            self.synced.send_replace(true);
+            for (id, view, reply) in std::mem::take(&mut self.waiting) {
+                self.connect(id, view, reply);
+            }
+        }
+    }
+
+    fn connect(
+        &mut self,
+        id: ProxyId,
+        view: ProxyView,
+        reply: oneshot::Sender<watch::Receiver<Published>>,
+    ) {
+        let (channel, published) = watch::channel(self.publisher.connect(id, view));
+        self.channels.insert(id, channel);
+        // A stream that has ended disconnects.
+        let _ = reply.send(published);
+    }
+}

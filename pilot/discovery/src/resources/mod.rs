@@ -1,0 +1,30 @@
+//! Generated resources, shared by the proxies whose views are equal.
+
+mod entry;
+mod outbound;
+mod own;
+mod published;
+mod table;
+
+pub use entry::{Entries, Entry};
+pub use outbound::Outbound;
+pub use own::OwnResources;
+pub use published::Published;
+pub use table::Table;
+
+use std::sync::Arc;
+
+use pilot_registry::snapshot::Snapshot;
+use pilot_routing::peer_authentication::PeerAuthentications;
+use pilot_routing::view::MeshView;
+
+/// State of the mesh that configuration is generated from.
+#[derive(Clone, Debug)]
+pub struct MeshState {
+    /// Services and workloads.
+    pub snapshot: Snapshot,
+    /// Settings.
+    pub mesh: Arc<MeshView>,
+    /// Policies of mutual TLS.
+    pub policies: Arc<PeerAuthentications>,
+}

@@ -1,0 +1,110 @@
+//! Resources for outbound connections, equal for all proxies of a view.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use pilot_registry::changes::Changes;
+use pilot_registry::hostname::Hostname;
+use pilot_registry::service::Resolution;
+use pilot_registry::snapshot::Snapshot;
+use pilot_routing::envoy::clusters::Clusters;
+use pilot_routing::envoy::context::Context;
+use pilot_routing::envoy::endpoints::Endpoints;
+use pilot_routing::envoy::listeners::Listeners;
+use pilot_routing::envoy::routes::Routes;
+use pilot_routing::envoy::{Generator, names};
+use pilot_routing::view::ProxyView;
+
+use super::own::is_own;
+use super::{Entries, Entry, MeshState, Table};
+
+/// Resources of a view by type. Clones share the content.
+#[derive(Clone, Debug, Default)]
+pub struct Outbound {
+    pub(super) clusters: Table,
+    pub(super) endpoints: Table,
+    pub(super) listeners: Table,
+    pub(super) routes: Table,
+}
+
+impl Outbound {
+    /// Generates all resources anew.
+    pub fn rebuild(&mut self, state: &MeshState, proxy: &ProxyView, entries: &mut Entries) {
+        let context = Context::new(&state.snapshot, &state.mesh, &state.policies, proxy);
+        rebuild::<Clusters>(&mut self.clusters, &context, entries);
+        rebuild::<Endpoints>(&mut self.endpoints, &context, entries);
+        self.rebuild_listeners(&context, entries);
+    }
+
+    /// Generates the resources that changes of the registry may have changed.
+    pub fn update(
+        &mut self,
+        state: &MeshState,
+        proxy: &ProxyView,
+        changes: &Changes,
+        entries: &mut Entries,
+    ) {
+        let context = Context::new(&state.snapshot, &state.mesh, &state.policies, proxy);
+        for name in cluster_names(&state.snapshot, changes) {
+            set::<Clusters>(&mut self.clusters, &context, &name, entries);
+            set::<Endpoints>(&mut self.endpoints, &context, &name, entries);
+        }
+        let is_headless = |hostname: &Hostname| {
+            let service = state.snapshot.service(hostname);
+            service.is_none_or(|it| it.resolution == Resolution::OriginalDestination)
+        };
+        // Listeners of headless services are bound to the addresses of their endpoints.
+        if !changes.services.is_empty()
+            || changes.endpoint_sets.iter().any(|(hostname, _)| is_headless(hostname))
+        {
+            self.rebuild_listeners(&context, entries);
+        }
+    }
+
+    /// True if both are the same state: one of them is a clone of the other.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let generations = |it: &Self| {
+            [&it.clusters, &it.endpoints, &it.listeners, &it.routes].map(Table::generation)
+        };
+        generations(self) == generations(other)
+    }
+
+    fn rebuild_listeners(&mut self, context: &Context<'_>, entries: &mut Entries) {
+        rebuild::<Listeners>(&mut self.listeners, context, entries);
+        rebuild::<Routes>(&mut self.routes, context, entries);
+    }
+}
+
+/// Names of clusters that changes may concern.
+fn cluster_names(snapshot: &Snapshot, changes: &Changes) -> BTreeSet<String> {
+    let sets = changes.endpoint_sets.iter();
+    let mut found: BTreeSet<_> =
+        sets.map(|(hostname, port)| names::outbound(*port, hostname)).collect();
+    if changes.services.is_empty() {
+        return found;
+    }
+    // The cluster of an alias depends on the service that it leads to.
+    let is_alias = |hostname: &Hostname, resolution: &Resolution| {
+        matches!(resolution, Resolution::Alias(_)) && !changes.services.contains(hostname)
+    };
+    let aliases = snapshot.services().filter(|it| is_alias(&it.hostname, &it.resolution));
+    let changed = changes.services.iter().filter_map(|hostname| snapshot.service(hostname));
+    for service in changed.chain(aliases) {
+        let ports = service.ports.iter();
+        found.extend(ports.map(|port| names::outbound(port.number, &service.hostname)));
+    }
+    found
+}
+
+fn rebuild<G: Generator>(table: &mut Table, context: &Context<'_>, entries: &mut Entries) {
+    let names = G::names(context);
+    let names = names.iter().filter(|name| !is_own(name));
+    let generated: Vec<Arc<Entry>> =
+        names.filter_map(|name| Some(entries.get::<G>(name, &G::inputs(context, name)?))).collect();
+    table.replace(generated);
+}
+
+fn set<G: Generator>(table: &mut Table, context: &Context<'_>, name: &str, entries: &mut Entries) {
+    let inputs = G::inputs(context, name);
+    table.set(name, inputs.map(|inputs| entries.get::<G>(name, &inputs)));
+}

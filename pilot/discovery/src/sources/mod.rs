@@ -1,0 +1,73 @@
+//! Sources of objects and settings: the API server, or files.
+
+mod client;
+mod mesh_config;
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use pilot_registry::event::Event;
+use pilot_registry::manifest::ObjectDefaults;
+use pilot_registry::{files, kubernetes};
+use tokio::task::JoinSet;
+
+pub use self::client::client;
+use crate::args::{DiscoveryArgs, RegistryKind};
+use crate::metrics::{Metrics, TypeLabel};
+use crate::publish::{Input, Queue};
+
+/// Sink of the sources.
+#[derive(Clone, Debug)]
+pub struct Sink {
+    /// The publisher.
+    pub queue: Queue,
+    /// Counts of changes.
+    pub metrics: Metrics,
+}
+
+/// Starts the tasks that follow the sources of the flags. They end with the set.
+pub async fn follow(args: &DiscoveryArgs, sink: Sink) -> Result<JoinSet<()>> {
+    let mut tasks = JoinSet::new();
+    let defaults =
+        ObjectDefaults { domain: args.domain.as_str().into(), ..ObjectDefaults::default() };
+    let mesh = mesh_config::Reader::new(&args.namespace);
+    if let (RegistryKind::Files, Some(directory)) = (args.registries, &args.config_dir) {
+        let (directory, sink) = (directory.clone(), sink.clone());
+        tasks.spawn(async move { follow_files(&directory, defaults, sink).await });
+    } else {
+        let client = client(args).await?;
+        let sink = sink.clone();
+        tasks.spawn(async move {
+            match kubernetes::watch(client, defaults, |event| sink.registry(event)).await {}
+        });
+    }
+    match &args.mesh_config {
+        Some(file) => {
+            let file = file.clone();
+            tasks.spawn(async move { mesh.follow_file(&file, &sink).await });
+        }
+        None => sink.settings(Input::Mesh(mesh.read("")?)),
+    }
+    Ok(tasks)
+}
+
+async fn follow_files(directory: &Path, defaults: ObjectDefaults, sink: Sink) {
+    sink.settings(Input::PeerAuthentications(Vec::new()));
+    match files::watch(directory, FILES_INTERVAL, defaults, |event| sink.registry(event)).await {}
+}
+
+impl Sink {
+    fn registry(&self, event: Event) {
+        self.metrics.updates.get_or_create(&TypeLabel::REGISTRY).inc();
+        self.queue.offer(Input::Registry(Box::new(event)));
+    }
+
+    fn settings(&self, input: Input) {
+        self.metrics.updates.get_or_create(&TypeLabel::CONFIG).inc();
+        self.queue.offer(input);
+    }
+}
+
+/// Time between two looks at files.
+const FILES_INTERVAL: Duration = Duration::from_secs(1);

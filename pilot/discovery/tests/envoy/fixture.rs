@@ -1,0 +1,228 @@
+//! The program with its directory of files, and its Envoy.
+
+use std::fmt::Display;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use e2e::http;
+use e2e::port::free_port;
+use e2e::process::Process;
+use e2e::programs::Programs;
+use e2e::run_folder::RunFolder;
+use e2e::wait::until;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::objects::Mesh;
+
+/// HTTP server that answers with its name, until the test ends.
+pub(crate) struct Backend {
+    pub(crate) address: SocketAddr,
+}
+
+impl Backend {
+    pub(crate) fn start(name: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                thread::spawn(move || answer(stream.unwrap(), name));
+            }
+        });
+        Self { address }
+    }
+}
+
+/// Answers the requests of a connection.
+fn answer(mut stream: TcpStream, name: &str) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut line = String::new();
+    while reader.read_line(&mut line).is_ok_and(|length| length > 0) {
+        if line.trim().is_empty() {
+            let response =
+                format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{name}", name.len());
+            if stream.write_all(response.as_bytes()).is_err() {
+                return;
+            }
+        }
+        line.clear();
+    }
+}
+
+/// The program and its Envoy. They end with the value.
+pub(crate) struct Fixture {
+    folder: RunFolder,
+    directory: TempDir,
+    grpc: SocketAddr,
+    debug: SocketAddr,
+    monitoring: SocketAddr,
+    admin: SocketAddr,
+    server: Process,
+    envoy: Option<Process>,
+}
+
+impl Fixture {
+    pub(crate) fn start(mesh: &Mesh) -> Self {
+        let folder = RunFolder::of_process().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        write(directory.path(), mesh);
+        let [grpc, debug, monitoring, admin] = [(); 4].map(|()| local(free_port().unwrap()));
+        // Without an agent, Envoy has no certificate.
+        let settings = folder.write("mesh-config.yaml", "enableAutoMtls: false\n").unwrap();
+        let arguments = [
+            "discovery".to_owned(),
+            "--registries=Files".to_owned(),
+            format!("--configDir={}", directory.path().display()),
+            format!("--meshConfig={}", settings.display()),
+            format!("--grpcAddr={grpc}"),
+            format!("--httpAddr={debug}"),
+            format!("--monitoringAddr={monitoring}"),
+        ];
+        let program = Path::new(env!("CARGO_BIN_EXE_pilot-discovery"));
+        let server = Process::start(&folder, "pilot-discovery", program, arguments).unwrap();
+        let mut fixture =
+            Self { folder, directory, grpc, debug, monitoring, admin, server, envoy: None };
+        fixture.wait_until_ready();
+        fixture
+    }
+
+    /// Replaces the objects.
+    pub(crate) fn write(&self, mesh: &Mesh) {
+        write(self.directory.path(), mesh);
+    }
+
+    pub(crate) fn start_envoy(&mut self) {
+        let file = self.folder.write("envoy.json", self.bootstrap().to_string()).unwrap();
+        let envoy = Programs::find().unwrap().envoy().unwrap();
+        let file = file.display().to_string();
+        let arguments = ["-c", &file, "--disable-hot-restart", "--concurrency", "1"];
+        self.envoy = Some(Process::start(&self.folder, "envoy", &envoy, arguments).unwrap());
+    }
+
+    /// Terminates the program, which has to end well, and starts it again.
+    pub(crate) fn restart(&mut self) {
+        self.server.signal(Signal::TERM).unwrap();
+        wait_for("the program ends", || match self.server.runs() {
+            true => Err("it runs"),
+            false => Ok(()),
+        });
+        assert!(self.log().contains("SIGTERM"), "{}", self.log());
+        self.server.start_again(&self.folder).unwrap();
+        self.wait_until_ready();
+    }
+
+    fn wait_until_ready(&mut self) {
+        let debug = self.debug;
+        let probe = || http::get(debug, "/ready").and_then(http::Response::expect_ok);
+        self.server.wait_until("readiness", PATIENCE, probe).unwrap();
+    }
+
+    /// Sends a request through Envoy. Returns status and body.
+    pub(crate) fn get(&self, port: u16, host: &str) -> Result<(u16, String), String> {
+        let exchange = || {
+            let mut stream = TcpStream::connect(local(port))?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            write!(stream, "GET / HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n")?;
+            let mut text = String::new();
+            stream.read_to_string(&mut text)?;
+            std::io::Result::Ok(text)
+        };
+        let text = exchange().map_err(|error| error.to_string())?;
+        let (head, body) = text.split_once("\r\n\r\n").ok_or("no response")?;
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        Ok((status.ok_or("no status")?, body.to_owned()))
+    }
+
+    pub(crate) fn answer(&self, port: u16, host: &str, body: &str) -> Result<(), String> {
+        let answer = self.get(port, host)?;
+        if answer == (200, body.to_owned()) { Ok(()) } else { Err(format!("{answer:?}")) }
+    }
+
+    /// Reads a debug page.
+    pub(crate) fn page(&self, path: &str) -> Result<Value, String> {
+        let response = http::get(self.debug, path).map_err(|error| error.to_string())?;
+        serde_json::from_str(&response.body).map_err(|_| response.body)
+    }
+
+    pub(crate) fn metrics(&self) -> String {
+        http::get(self.monitoring, "/metrics").unwrap().expect_ok().unwrap()
+    }
+
+    /// Number of resources that the program has sent since its start.
+    pub(crate) fn sent_resources(&self) -> u64 {
+        let page = self.metrics();
+        let lines = page.lines().filter(|line| line.starts_with("pilot_xds_resources{"));
+        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+    }
+
+    pub(crate) fn log(&self) -> String {
+        self.server.said().unwrap()
+    }
+
+    /// Checks that Envoy has rejected nothing and waits for nothing.
+    pub(crate) fn is_at_rest(&self) {
+        let page = http::get(self.admin, "/stats").unwrap().expect_ok().unwrap();
+        for (name, value) in page.lines().filter_map(|line| line.split_once(": ")) {
+            if name.ends_with("update_rejected") || name.contains("warming") {
+                assert_eq!(value, "0", "{name}");
+            }
+        }
+    }
+
+    fn bootstrap(&self) -> Value {
+        let http2 = json!({"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+            "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+            "explicit_http_config": {"http2_protocol_options": {}},
+        }});
+        let address = |address: SocketAddr| json!({"socket_address": {"address": address.ip(), "port_value": address.port()}});
+        let ads = json!({"ads": {}, "resource_api_version": "V3", "initial_fetch_timeout": "0s"});
+        json!({
+            "node": {
+                "id": "sidecar~127.0.0.1~client-1.shop~shop.svc.cluster.local",
+                "cluster": "client",
+                "metadata": {"INTERCEPTION_MODE": "NONE"},
+            },
+            "admin": {"address": address(self.admin)},
+            "dynamic_resources": {
+                "ads_config": {
+                    "api_type": "DELTA_GRPC",
+                    "transport_api_version": "V3",
+                    "set_node_on_first_message_only": true,
+                    "grpc_services": [{"envoy_grpc": {"cluster_name": "xds"}}],
+                },
+                "cds_config": ads,
+                "lds_config": ads,
+            },
+            "static_resources": {"clusters": [{
+                "name": "xds",
+                "type": "STATIC",
+                "typed_extension_protocol_options": http2,
+                "load_assignment": {"cluster_name": "xds", "endpoints": [
+                    {"lb_endpoints": [{"endpoint": {"address": address(self.grpc)}}]},
+                ]},
+            }]},
+        })
+    }
+}
+
+/// Replaces the file by renaming, so that none is read half-written.
+fn write(directory: &Path, mesh: &Mesh) {
+    let new = directory.join(".new");
+    fs::write(&new, mesh.yaml()).unwrap();
+    fs::rename(new, directory.join("mesh.yaml")).unwrap();
+}
+
+pub(crate) fn wait_for<E: Display>(what: &str, probe: impl FnMut() -> Result<(), E>) {
+    until(what, PATIENCE, probe).unwrap();
+}
+
+fn local(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+const PATIENCE: Duration = Duration::from_secs(60);

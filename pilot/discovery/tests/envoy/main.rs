@@ -1,0 +1,110 @@
+//! Envoy served from a directory of files: the program, one Envoy, backends.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics has failed")]
+
+mod fixture;
+mod objects;
+
+use std::net::TcpListener;
+
+use serde_json::Value;
+
+use fixture::{Backend, Fixture, wait_for};
+use objects::Mesh;
+
+#[test]
+fn files_configure_envoy_and_changes_reach_it() {
+    let (one, two) = (Backend::start("one"), Backend::start("two"));
+    let port = e2e::port::free_port().unwrap();
+    let mut fixture = Fixture::start(&Mesh::default().service("web", port, &[one.address]));
+    fixture.start_envoy();
+    wait_for("the first answer", || fixture.answer(port, "web.shop.svc.cluster.local", "one"));
+    // Short names of the proxy's namespace.
+    fixture.answer(port, "web", "one").unwrap();
+
+    fixture.write(&Mesh::default().service("web", port, &[two.address]));
+    wait_for("the changed endpoint", || fixture.answer(port, "web", "two"));
+
+    // A service comes and goes.
+    let both = Mesh::default().service("web", port, &[two.address]);
+    fixture.write(&both.clone().service("api", port, &[one.address]));
+    wait_for("the new service", || fixture.answer(port, "api.shop", "one"));
+    fixture.write(&both);
+    wait_for("the removal", || match fixture.get(port, "api.shop") {
+        Ok((200, body)) => Err(format!("still answers {body}")),
+        _ => Ok(()),
+    });
+    fixture.is_at_rest();
+
+    // A restarted server has nothing to send.
+    fixture.restart();
+    wait_for("the new stream", || {
+        let line = fixture.page("/debug/syncz")?[0].clone();
+        let keys = ["cluster_acked", "endpoint_acked", "listener_acked", "route_acked"];
+        if keys.iter().all(|key| line[*key].is_string()) { Ok(()) } else { Err(line.to_string()) }
+    });
+    assert_eq!(fixture.sent_resources(), 0, "{}", fixture.metrics());
+    fixture.answer(port, "web", "two").unwrap();
+    fixture.is_at_rest();
+}
+
+#[test]
+fn pages_show_proxy_resources_and_their_objects() {
+    let one = Backend::start("one");
+    let port = e2e::port::free_port().unwrap();
+    let mut fixture = Fixture::start(&Mesh::default().service("web", port, &[one.address]));
+    fixture.start_envoy();
+    wait_for("the first answer", || fixture.answer(port, "web", "one"));
+    let cluster = format!("outbound|{port}||web.shop.svc.cluster.local");
+
+    let page = |path: &str| fixture.page(path).unwrap();
+    assert_eq!(page("/debug/registry")[0]["hostname"], "web.shop.svc.cluster.local");
+    assert_eq!(page("/debug/endpoints")[0]["endpoints"][0]["port"], one.address.port());
+    assert_eq!(page("/debug/connections")[0]["proxy"], "client-1.shop");
+    assert_eq!(page("/debug/config")["mesh"]["rootNamespace"], "istio-system");
+    wait_for("the ACKs", || {
+        let line = fixture.page("/debug/syncz")?[0].clone();
+        let is_synced =
+            line["cluster_sent"] == line["cluster_acked"] && line["route_acked"].is_string();
+        if is_synced { Ok(()) } else { Err(line.to_string()) }
+    });
+    let why = page(&format!("/debug/why?proxy=client-1.shop&resource={cluster}"));
+    assert_eq!(why[0]["objects"][0], "Service shop/web", "{why}");
+    let dump = page("/debug/config_dump?proxyID=client-1.shop");
+    let types = dump["configs"].as_array().unwrap();
+    let mut resources = types.iter().flat_map(|it| it["resources"].as_array().unwrap());
+    let found = resources.find(|it| it["name"] == cluster.as_str()).unwrap();
+    assert_eq!(found["version"], found["acknowledged"], "{found}");
+    let error = fixture.page("/debug/config_dump?proxyID=other.shop").unwrap_err();
+    assert!(error.contains("other.shop is not connected"), "{error}");
+}
+
+#[test]
+fn rejected_listener_is_shown_and_others_work() {
+    let one = Backend::start("one");
+    let port = e2e::port::free_port().unwrap();
+    // Envoy cannot bind this port.
+    let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = holder.local_addr().unwrap().port();
+    let mesh = Mesh::default().service("web", port, &[one.address]);
+    let mut fixture = Fixture::start(&mesh);
+    fixture.start_envoy();
+    wait_for("the first answer", || fixture.answer(port, "web", "one"));
+    fixture.write(&mesh.clone().service("api", taken, &[one.address]));
+    let name = format!("127.0.0.1_{taken}");
+    let rejected = || -> Result<Value, String> {
+        let dump = fixture.page("/debug/config_dump?proxy=client-1.shop")?;
+        let types = dump["configs"].as_array().unwrap();
+        let mut resources = types.iter().flat_map(|it| it["resources"].as_array().unwrap());
+        let found = resources.find(|it| it["name"] == name.as_str());
+        let found = found.map(|it| it["rejected"].clone()).unwrap_or_default();
+        if found.is_object() { Ok(found) } else { Err(dump.to_string()) }
+    };
+    wait_for("the rejection", || rejected().map(drop));
+    let reason = rejected().unwrap()["reason"].to_string();
+    assert!(reason.contains("ddress already in use"), "{reason}");
+    assert!(fixture.metrics().contains("pilot_total_xds_rejects{type=\"lds\"} "));
+    assert!(fixture.log().contains("the proxy rejected a resource"), "{}", fixture.log());
+    fixture.answer(port, "web", "one").unwrap();
+    drop(holder);
+}
