@@ -7,9 +7,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
+use mesh::spiffe::TrustDomain;
 use pilot_registry::event::Event;
 use pilot_registry::manifest::ObjectDefaults;
 use pilot_registry::{files, kubernetes};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub use self::client::client;
@@ -24,6 +26,8 @@ pub struct Sink {
     pub queue: Queue,
     /// Counts of changes.
     pub metrics: Metrics,
+    /// Trust domain of the settings; `None` before the first.
+    pub trust_domain: watch::Sender<Option<TrustDomain>>,
 }
 
 /// Starts the tasks that follow the sources of the flags. They end with the set.
@@ -38,6 +42,7 @@ pub async fn follow(args: &DiscoveryArgs, sink: Sink) -> Result<JoinSet<()>> {
     } else {
         let client = client(args).await?;
         let sink = sink.clone();
+        sink.settings(Input::PeerAuthentications(Vec::new()));
         tasks.spawn(async move {
             match kubernetes::watch(client, defaults, |event| sink.registry(event)).await {}
         });
@@ -65,6 +70,12 @@ impl Sink {
 
     fn settings(&self, input: Input) {
         self.metrics.updates.get_or_create(&TypeLabel::CONFIG).inc();
+        if let Input::Mesh(mesh) = &input {
+            match TrustDomain::parse(&mesh.trust_domain) {
+                Ok(trust_domain) => drop(self.trust_domain.send_replace(Some(trust_domain))),
+                Err(error) => tracing::error!("trustDomain of the mesh configuration: {error}"),
+            }
+        }
         self.queue.offer(input);
     }
 }
