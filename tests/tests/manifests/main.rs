@@ -12,6 +12,8 @@ mod istiod;
 #[cfg(test)]
 mod matching;
 #[cfg(test)]
+mod mesh;
+#[cfg(test)]
 mod monitoring;
 #[cfg(test)]
 mod policy;
@@ -43,7 +45,8 @@ use crate::documents::{base, documents, manifests, renderings, retyped};
 
 #[test]
 fn every_field_exists_in_its_kind() {
-    let examples = ["examples/web.yaml", "examples/client.yaml", "install.yaml"];
+    let examples =
+        ["examples/web.yaml", "examples/client.yaml", "install.yaml", "install-mesh.yaml"];
     let of_files = examples.into_iter().map(|file| (file.to_owned(), documents(file)));
     let rendered = renderings()
         .iter()
