@@ -39,7 +39,7 @@ impl Metadata {
     }
 
     /// Seconds since 1970; 0 if unknown, as in files.
-    pub(super) fn created(&self) -> i64 {
+    pub fn created(&self) -> i64 {
         self.creation_timestamp.map_or(0, Timestamp::as_second)
     }
 

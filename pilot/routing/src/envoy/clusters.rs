@@ -114,8 +114,8 @@ impl Generator for Clusters {
         let ports =
             services.flat_map(|service| service.ports.iter().map(move |port| (service, port)));
         let mut found: BTreeSet<_> = ports
+            .filter(|(service, port)| has_cluster(context, service, port))
             .map(|(service, port)| names::outbound(port.number, &service.hostname))
-            .filter(|name| Self::inputs(context, name).is_some())
             .collect();
         found.extend([names::PASSTHROUGH, names::BLACK_HOLE].map(str::to_owned));
         if captures_inbound(context) {
@@ -152,10 +152,7 @@ impl Generator for Clusters {
         let (port, hostname) = names::parse_outbound(name)?;
         let service = context.scope.service(&hostname)?;
         let port = service.port(port)?;
-        if port.protocol.class() == ProtocolClass::Udp {
-            return None;
-        }
-        service_inputs(context, service, port)
+        has_cluster(context, service, port).then(|| service_inputs(context, service, port))
     }
 
     fn build(inputs: &ClusterInputs) -> Cluster {
@@ -217,29 +214,31 @@ fn inbound_sources(context: &Context<'_>) -> Vec<IpAddr> {
     }
 }
 
-fn service_inputs(
-    context: &Context<'_>,
-    service: &Service,
-    port: &ServicePort,
-) -> Option<ClusterInputs> {
+/// True if the port has a cluster. Aliases of services use those of their targets.
+fn has_cluster(context: &Context<'_>, service: &Service, port: &ServicePort) -> bool {
+    let leads_outside = match &service.resolution {
+        Resolution::Alias(target) => {
+            matches!(context.scope.alias_target(target), AliasTarget::External(_))
+        }
+        Resolution::ClientSide | Resolution::OriginalDestination => true,
+    };
+    leads_outside && port.protocol.class() != ProtocolClass::Udp
+}
+
+fn service_inputs(context: &Context<'_>, service: &Service, port: &ServicePort) -> ClusterInputs {
     let host = ServiceRef {
         hostname: service.hostname.clone(),
         name: service.name.clone(),
         namespace: service.namespace.clone(),
     };
     let (port, protocol) = (port.number, port.protocol);
-    let is_balanced = match &service.resolution {
-        Resolution::ClientSide => true,
-        Resolution::OriginalDestination => false,
-        Resolution::Alias(target) => {
-            let AliasTarget::External(target) = context.scope.alias_target(target) else {
-                return None;
-            };
-            let families = context.proxy.families();
-            let alias = AliasCluster { host, port, protocol, target, families };
-            return Some(ClusterInputs::Alias(alias));
-        }
-    };
+    if let Resolution::Alias(target) = &service.resolution
+        && let AliasTarget::External(target) = context.scope.alias_target(target)
+    {
+        let families = context.proxy.families();
+        return ClusterInputs::Alias(AliasCluster { host, port, protocol, target, families });
+    }
+    let is_balanced = service.resolution == Resolution::ClientSide;
     let accounts = || context.snapshot.service_accounts(&service.hostname, port);
     let tls = (is_balanced && context.mesh.auto_mtls).then(|| ClientTls {
         server_name: names::server_name(port, &service.hostname),
@@ -252,7 +251,7 @@ fn service_inputs(
     });
     let is_sticky = service.client_affinity && is_balanced;
     let cluster = ServiceCluster { host, port, protocol, is_balanced, is_sticky, tls };
-    Some(ClusterInputs::Service(cluster))
+    ClusterInputs::Service(cluster)
 }
 
 impl ServiceCluster {

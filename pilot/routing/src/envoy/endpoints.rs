@@ -13,6 +13,7 @@ use pilot_registry::hostname::Hostname;
 use pilot_registry::locality::Locality;
 use pilot_registry::protocol::ProtocolClass;
 use pilot_registry::service::{Resolution, Service, TrafficDistribution};
+use pilot_registry::workload::Workload;
 use pilot_xds::session::Reference;
 use pilot_xds::type_urls::ENDPOINT;
 
@@ -154,10 +155,10 @@ fn with_priorities(groups: BTreeMap<(u32, Locality), Vec<Member>>) -> Vec<Group>
 
 /// True if the endpoint's proxy takes mutual TLS on the port.
 fn takes_mtls(context: &Context<'_>, endpoint: &Endpoint) -> bool {
-    let takes = |workload: &pilot_registry::workload::Workload| {
-        let modes = context.policies.modes(&workload.namespace, &workload.labels);
-        workload.takes_mtls && modes.at(endpoint.port) != MtlsMode::Disable
+    let mode = |workload: &Workload| {
+        context.policies.mode_at(&workload.namespace, &workload.labels, endpoint.port)
     };
+    let takes = |workload: &Workload| workload.takes_mtls && mode(workload) != MtlsMode::Disable;
     endpoint.workload.as_deref().is_some_and(takes)
 }
 

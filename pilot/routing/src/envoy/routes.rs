@@ -89,21 +89,17 @@ impl Generator for Routes {
     }
 
     fn inputs(context: &Context<'_>, name: &str) -> Option<RouteInputs> {
-        if !context.outbound().has_routes(name) {
-            return None;
-        }
-        if let Some((hostname, port)) = parse_host_routes(name) {
-            let service = context.scope.service(&hostname)?;
-            let host = HostRoute::new(context, service, service.port(port)?)?;
-            return Some(RouteInputs::Host(host));
+        let hosts = context.outbound().hosts(name)?;
+        let route = |hostname: &Hostname, port| {
+            let service = context.scope.service(hostname)?;
+            HostRoute::new(context, service, service.port(port)?)
+        };
+        if let Some((_, port)) = name.split_once(':') {
+            return Some(RouteInputs::Host(route(hosts.first()?, port.parse().ok()?)?));
         }
         let port: u16 = name.parse().ok()?;
         let proxy = context.proxy;
-        let hosts = context.scope.services().filter_map(|service| {
-            let service_port = service.port(port)?;
-            let is_routed = is_routed_by_host(service, service_port);
-            is_routed.then(|| HostRoute::new(context, service, service_port)).flatten()
-        });
+        let hosts = hosts.iter().filter_map(|hostname| route(hostname, port));
         Some(RouteInputs::Port(PortRoutes {
             port,
             namespace: proxy.namespace.clone(),
@@ -174,11 +170,6 @@ pub(super) fn is_routed_by_host(service: &Service, port: &ServicePort) -> bool {
 /// Name of the routes of one host.
 pub(super) fn host_routes(hostname: &Hostname, port: u16) -> String {
     format!("{hostname}:{port}")
-}
-
-fn parse_host_routes(name: &str) -> Option<(Hostname, u16)> {
-    let (hostname, port) = name.split_once(':')?;
-    Some((Hostname::parse(hostname).ok()?, port.parse().ok()?))
 }
 
 /// Routes of requests that reached the proxy from outside, to the application.

@@ -23,6 +23,8 @@ use crate::view::{Interception, OutboundPolicy, ProxyKind};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutboundPlan {
     listeners: BTreeMap<String, OutboundListener>,
+    /// Hosts of the route configurations that the listeners refer to.
+    routes: BTreeMap<String, BTreeSet<Hostname>>,
     conflicts: Vec<Conflict>,
 }
 
@@ -94,12 +96,12 @@ impl OutboundPlan {
 
     /// Names of the route configurations that the listeners refer to.
     pub fn route_names(&self) -> BTreeSet<String> {
-        self.listeners.values().filter_map(OutboundListener::routes).collect()
+        self.routes.keys().cloned().collect()
     }
 
-    /// True if a listener refers to the route configuration.
-    pub fn has_routes(&self, name: &str) -> bool {
-        self.listeners.values().any(|listener| listener.routes().as_deref() == Some(name))
+    /// Hosts of a route configuration; `None` if no listener refers to it.
+    pub(in super::super) fn hosts(&self, routes: &str) -> Option<&BTreeSet<Hostname>> {
+        self.routes.get(routes)
     }
 
     /// Service ports without a listener of their own.
@@ -109,13 +111,13 @@ impl OutboundPlan {
 
     pub(super) fn origins(&self, context: &Context<'_>, name: &str) -> BTreeSet<Origin> {
         let Some(listener) = self.listener(name) else { return BTreeSet::new() };
-        let services = context.scope.services().filter(|service| match &listener.target {
-            Target::Service { hostname, .. } => *hostname == service.hostname,
-            Target::Hosts(_) => {
-                let port = service.port(listener.port);
-                port.is_some_and(|port| is_routed_by_host(service, port))
-            }
-        });
+        let of_routes = listener.routes().and_then(|routes| self.hosts(&routes));
+        let own = match &listener.target {
+            Target::Service { hostname, .. } => Some(hostname),
+            Target::Hosts(_) => None,
+        };
+        let hosts = of_routes.into_iter().flatten().chain(own);
+        let services = hosts.filter_map(|hostname| context.scope.service(hostname));
         services.map(|service| Origin::service(service)).chain([Origin::mesh()]).collect()
     }
 }
@@ -181,8 +183,11 @@ impl Planning<'_, '_> {
             self.conflict(service, port, None);
             return;
         }
-        let target = Target::Hosts(mesh.outbound_policy);
-        self.insert(addresses, port, is_bound, target);
+        let hosts = self.plan.routes.entry(port.to_string()).or_default();
+        hosts.insert(service.hostname.clone());
+        if hosts.len() == 1 {
+            self.insert(addresses, port, is_bound, Target::Hosts(mesh.outbound_policy));
+        }
     }
 
     fn add_service(
@@ -201,6 +206,10 @@ impl Planning<'_, '_> {
         }
         if free.is_empty() {
             return;
+        }
+        if is_detected {
+            let routes = host_routes(hostname, port);
+            self.plan.routes.entry(routes).or_default().insert(hostname.clone());
         }
         self.taken.extend(free.iter().map(|ip| ((*ip, port), hostname.clone())));
         let is_sticky = service.client_affinity && service.resolution == Resolution::ClientSide;

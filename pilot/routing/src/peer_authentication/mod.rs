@@ -1,8 +1,11 @@
 //! `PeerAuthentication`: the mode of mutual TLS of each workload's ports.
 
+mod object;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use object::{API_VERSIONS, InvalidPeerAuthentication, KIND, PLURAL};
 use pilot_registry::labels::Labels;
 
 /// Policy of an object `PeerAuthentication`.
@@ -82,21 +85,37 @@ impl PeerAuthentications {
         all
     }
 
+    /// Effective mode of one port of a workload, as [`Self::modes`] has it.
+    pub fn mode_at(&self, namespace: &str, labels: &Labels, port: u16) -> MtlsMode {
+        let applied = self.applied(namespace, labels);
+        let own = applied[0].and_then(|policy| *policy.ports.get(&port)?);
+        own.or_else(|| mode(&applied)).unwrap_or_default()
+    }
+
     /// Effective modes of a workload: the narrowest scope wins, and the oldest policy of a scope.
     pub fn modes(&self, namespace: &str, labels: &Labels) -> WorkloadModes {
-        let selects = |policy: &&Arc<PeerAuthentication>| policy.selector.select(labels);
-        let of_workload =
-            self.workloads.get(namespace).and_then(|policies| policies.iter().find(selects));
-        let of_namespace = self.namespaces.get(namespace).and_then(|policies| policies.first());
-        let applied = [of_workload, of_namespace, self.mesh.first()];
-        let mode = applied.iter().flatten().find_map(|policy| policy.mode).unwrap_or_default();
-        let ports = of_workload.into_iter().flat_map(|policy| &policy.ports);
+        let applied = self.applied(namespace, labels);
+        let mode = mode(&applied).unwrap_or_default();
+        let ports = applied[0].into_iter().flat_map(|policy| &policy.ports);
         WorkloadModes {
             mode,
             ports: ports.map(|(port, own)| (*port, own.unwrap_or(mode))).collect(),
             decided_by: applied.iter().flatten().map(|policy| policy.key()).collect(),
         }
     }
+
+    /// Policies that apply to a workload, the narrowest scope first.
+    fn applied(&self, namespace: &str, labels: &Labels) -> [Option<&Arc<PeerAuthentication>>; 3] {
+        let selects = |policy: &&Arc<PeerAuthentication>| policy.selector.select(labels);
+        let of_workload =
+            self.workloads.get(namespace).and_then(|policies| policies.iter().find(selects));
+        let of_namespace = self.namespaces.get(namespace).and_then(|policies| policies.first());
+        [of_workload, of_namespace, self.mesh.first()]
+    }
+}
+
+fn mode(applied: &[Option<&Arc<PeerAuthentication>>]) -> Option<MtlsMode> {
+    applied.iter().flatten().find_map(|policy| policy.mode)
 }
 
 impl PeerAuthentication {
@@ -183,6 +202,11 @@ mod tests {
         };
         let found = modes(vec![all(WEB)]);
         assert_eq!([found.at(8080), found.at(9090), found.at(80)], [Disable, Strict, Strict]);
+        let policies = PeerAuthentications::new("istio-system", [all(WEB)]);
+        let labels = WEB.iter().copied().collect();
+        for port in [8080, 9090, 80] {
+            assert_eq!(policies.mode_at("shop", &labels, port), found.at(port), "{port}");
+        }
         assert_eq!(modes(vec![all(&[])]).at(8080), Strict);
     }
 }
