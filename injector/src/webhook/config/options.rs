@@ -235,6 +235,7 @@ fn certificate(
         extra_names: certificate.extra_names.clone(),
         revision: args.revision.clone(),
         webhook_configurations: webhook_configurations(args),
+        root_config_maps: false,
         parameters: args.upkeep.parameters(),
         signer,
     };
