@@ -118,7 +118,7 @@ fn rows(explanations: &[Explanation]) -> String {
         [one.webhook.clone(), one.revision.clone(), mark.to_owned(), one.reason.clone()]
     };
     let rows: Vec<_> = explanations.iter().map(row).collect();
-    table(["WEBHOOK", "REVISION", "INJECTED", "REASON"], &rows)
+    table(&["WEBHOOK", "REVISION", "INJECTED", "REASON"], &rows)
 }
 
 /// Object of the check.

@@ -5,9 +5,10 @@ use clap::{Args, Subcommand};
 use crate::check_inject::CheckInject;
 use crate::cluster::ClusterClient;
 use crate::injector_list::InjectorList;
+use crate::why::Why;
 use crate::{Failure, Streams};
 
-/// Inspect the injection of a cluster's pods
+/// Inspect the injection of a cluster's pods, and the configuration of its proxies
 #[derive(Debug, Args)]
 pub(super) struct Experimental {
     #[command(subcommand)]
@@ -19,6 +20,7 @@ enum Command {
     #[command(name = "check-inject")]
     CheckInject(CheckInject),
     Injector(Injector),
+    Why(Why),
 }
 
 /// The injectors of a cluster
@@ -44,6 +46,7 @@ impl Experimental {
             Command::Injector(Injector { command: InjectorCommand::List(command) }) => {
                 command.run(cluster_client, streams)
             }
+            Command::Why(command) => command.run(cluster_client, streams),
         }
     }
 }

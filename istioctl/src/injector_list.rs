@@ -83,11 +83,12 @@ impl Listed {
         let namespaces: Vec<_> = self.namespaces.iter().map(namespace_cells).collect();
         let injectors: Vec<_> = self.injectors.iter().map(injector_cells).collect();
         let findings: Vec<_> = self.findings.iter().map(finding_cells).collect();
-        let mut tables = vec![table(["NAMESPACE", "ISTIO-REVISION", "POD-REVISIONS"], &namespaces)];
+        let mut tables =
+            vec![table(&["NAMESPACE", "ISTIO-REVISION", "POD-REVISIONS"], &namespaces)];
         let header = ["NAMESPACES", "INJECTOR-HOOK", "ISTIO-REVISION", "SIDECAR-IMAGE"];
-        tables.push(table(header, &injectors));
+        tables.push(table(&header, &injectors));
         if !findings.is_empty() {
-            tables.push(table(["NAMESPACE", "POD", "OWNER", "STATE", "REASON"], &findings));
+            tables.push(table(&["NAMESPACE", "POD", "OWNER", "STATE", "REASON"], &findings));
         }
         tables.join("\n")
     }

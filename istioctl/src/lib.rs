@@ -2,16 +2,21 @@
 
 mod check_inject;
 mod cluster;
+mod control_plane;
 mod experimental;
 mod injector_list;
 mod istio_flags;
 mod kube_inject;
 mod output;
+mod pod_port;
+mod proxy_config;
+mod proxy_status;
 #[cfg(test)]
 mod reference;
 mod table;
 mod tips;
 mod version;
+mod why;
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -23,6 +28,8 @@ use cluster::ClusterClient;
 use experimental::Experimental;
 use istio_flags::{ClusterFlags, ControlPlaneFlags, LogFlags};
 use kube_inject::KubeInject;
+use proxy_config::ProxyConfig;
+use proxy_status::ProxyStatus;
 use version::Version;
 
 /// Runs a command line.
@@ -69,7 +76,7 @@ impl Streams<'_> {
     }
 }
 
-/// Adds Istio's sidecar to Kubernetes manifests, and inspects the injection of a cluster's pods.
+/// Adds Istio's sidecar to Kubernetes manifests, and inspects a cluster's pods and proxies.
 #[derive(Debug, Parser)]
 #[command(name = "istioctl", version = VERSION, arg_required_else_help = true)]
 struct Cli {
@@ -95,6 +102,10 @@ enum Command {
     KubeInject(Box<KubeInject>),
     #[command(visible_alias = "x", alias = "exp")]
     Experimental(Experimental),
+    #[command(name = "proxy-config", visible_alias = "pc")]
+    ProxyConfig(ProxyConfig),
+    #[command(name = "proxy-status", visible_alias = "ps")]
+    ProxyStatus(ProxyStatus),
     Version(Version),
 }
 
@@ -109,6 +120,8 @@ impl Cli {
         match &self.command {
             Command::KubeInject(command) => command.run(cluster_client, streams),
             Command::Experimental(command) => command.run(cluster_client, streams),
+            Command::ProxyConfig(command) => command.run(cluster_client, streams),
+            Command::ProxyStatus(command) => command.run(cluster_client, streams),
             Command::Version(command) => command.run(&self.cluster, streams),
         }
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::bootstrap::{bootstrap, command_line, grpc};
 use crate::config::Config;
@@ -25,16 +25,24 @@ pub(super) fn write_grpc(config: &Config) -> Result<()> {
         .with_context(|| format!("writing {} (GRPC_XDS_BOOTSTRAP)", file.display()))
 }
 
+/// Reads the override, which travels as an argument of Envoy's.
+fn override_text(file: &Path) -> Result<String> {
+    let name = file.display();
+    let text = fs::read_to_string(file)
+        .with_context(|| format!("reading {name} (ISTIO_BOOTSTRAP_OVERRIDE)"))?;
+    ensure!(
+        text.len() < LONGEST_ARGUMENT,
+        "{name} (ISTIO_BOOTSTRAP_OVERRIDE) has {} bytes; Envoy takes less than {LONGEST_ARGUMENT}: \
+         leave out what the bootstrap has already, and blanks",
+        text.len()
+    );
+    Ok(text)
+}
+
 /// Returns the bootstrap of a configuration with Envoy.
 pub(super) fn desired(config: &Config) -> Result<Desired> {
     let envoy = config.envoy.as_ref().context("DISABLE_ENVOY is set")?;
-    let override_text =
-        match &envoy.bootstrap_override {
-            Some(file) => Some(fs::read_to_string(file).with_context(|| {
-                format!("reading {} (ISTIO_BOOTSTRAP_OVERRIDE)", file.display())
-            })?),
-            None => None,
-        };
+    let override_text = envoy.bootstrap_override.as_deref().map(override_text).transpose()?;
     Ok(Desired {
         bootstrap: bootstrap(config, envoy, &Node::new(config)),
         arguments: command_line::arguments(config, envoy),
@@ -56,3 +64,6 @@ fn digest(file: &Path) -> u64 {
     fs::read(file).ok().hash(&mut hasher);
     hasher.finish()
 }
+
+/// Linux' limit of one argument, `MAX_ARG_STRLEN`, with its end.
+const LONGEST_ARGUMENT: usize = 128 * 1024;

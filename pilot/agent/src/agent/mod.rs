@@ -7,6 +7,7 @@ mod bootstraps;
 mod changes;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use prometheus_client::registry::Registry;
@@ -98,7 +99,10 @@ pub async fn run(inputs: Inputs, resolved: Resolved) -> Result<Exit> {
         let status = Status {
             app: application_probes(options, &dialer)?,
             scraper: merged,
-            envoy: admin.map(|admin| ServingEnvoy { admin, epoch }),
+            envoy: admin.map(|admin| {
+                let admin = admin.with_timeout(READINESS_TIMEOUT);
+                ServingEnvoy { admin, epoch }
+            }),
             names,
             health: Arc::clone(&health),
             shutdown: Box::new(move |request| requests.try_send(request.into()).is_ok()),
@@ -188,6 +192,9 @@ impl Names for dns::Names {
         self.json()
     }
 }
+
+/// Time for Envoy's answer to a readiness probe, whose own timeout is 3 s in injected pods.
+const READINESS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Requests of the status port that may wait for the supervisor.
 const REQUESTS: usize = 8;

@@ -51,6 +51,7 @@ impl HttpGet {
             let response = self.send_once(&target, dialer, tls, kubelet).await?;
             match Redirect::classify(&response, &target, &host) {
                 Redirect::Within(next) => target = next,
+                Redirect::Invalid => return Err(ProbeError::Location),
                 Redirect::No | Redirect::Elsewhere => {
                     let answer = answer(response).await;
                     return answer.map_err(|source| self.failed(&target, dialer, source));

@@ -60,7 +60,11 @@ impl App {
         let act = self.act(entry, kubelet);
         let Some(timeout) = entry.timeout else { return Some(act.await) };
         let answer = tokio::time::timeout(timeout, act).await;
-        Some(answer.unwrap_or(Err(ProbeError::Timeout { after: timeout })))
+        let action = || entry.action.to_string();
+        Some(
+            answer
+                .unwrap_or_else(|_| Err(ProbeError::Timeout { action: action(), after: timeout })),
+        )
     }
 
     async fn act(&self, entry: &Entry, kubelet: &HeaderMap) -> Result<AppAnswer, ProbeError> {
@@ -117,6 +121,9 @@ pub enum ProbeError {
         /// Limit of requests.
         limit: usize,
     },
+    /// Redirect to text that is no URL.
+    #[error("the application redirects to an invalid URL")]
+    Location,
     /// Failed gRPC health check.
     #[error("health check of the gRPC service {service:?} at port {port} failed")]
     Health {
@@ -128,8 +135,10 @@ pub enum ProbeError {
         source: HealthError,
     },
     /// No answer within the probe's timeout.
-    #[error("no answer within {} s", after.as_secs())]
+    #[error("{action}: no answer within {} s", after.as_secs())]
     Timeout {
+        /// The probe.
+        action: String,
         /// The timeout.
         after: Duration,
     },

@@ -24,6 +24,8 @@ pub(super) enum Redirect {
     Within(Target),
     /// A redirect to another host, which the kubelet treats as success.
     Elsewhere,
+    /// A redirect to text that is no URL, which the kubelet treats as failure.
+    Invalid,
 }
 
 impl Redirect {
@@ -55,7 +57,7 @@ impl Redirect {
                 .parse()
                 .map_or(Self::Elsewhere, |path| Self::Within(Target { path, ..target.clone() }));
         }
-        let Ok(uri) = location.parse::<Uri>() else { return Self::Elsewhere };
+        let Ok(uri) = location.parse::<Uri>() else { return Self::Invalid };
         let own = uri.host().map(|host| host.trim_start_matches('[').trim_end_matches(']'));
         if own != Some(host) {
             return Self::Elsewhere;
@@ -150,10 +152,15 @@ mod tests {
 
     #[test]
     fn redirect_to_another_host_is_not_followed() {
-        for location in
-            ["http://other.example/up", "//other.example/", "ftp://10.0.0.1/", "http://[", "/a b"]
-        {
+        for location in ["http://other.example/up", "//other.example/", "ftp://10.0.0.1/", "/a b"] {
             assert_eq!(follow(location), Redirect::Elsewhere, "{location}");
+        }
+    }
+
+    #[test]
+    fn redirect_to_an_invalid_url_is_a_failure() {
+        for location in ["http://[", "http://[::bad", "//["] {
+            assert_eq!(follow(location), Redirect::Invalid, "{location}");
         }
     }
 

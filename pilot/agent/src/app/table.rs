@@ -1,6 +1,7 @@
 //! `ISTIO_KUBE_APP_PROBERS`: the original action for each path that the kubelet requests.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 use hyper::header::{HeaderName, HeaderValue};
@@ -105,6 +106,18 @@ pub(super) enum Action {
         /// The service; empty for the server as a whole.
         service: String,
     },
+}
+
+impl Display for Action {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Http(get) => write!(formatter, "GET {} at port {}", get.path, get.port),
+            Self::Tcp { port, .. } => write!(formatter, "connecting to port {port}"),
+            Self::Grpc { port, service } => {
+                write!(formatter, "health check of the gRPC service {service:?} at port {port}")
+            }
+        }
+    }
 }
 
 fn check_path(path: &str) -> Result<(), EntryError> {

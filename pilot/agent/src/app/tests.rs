@@ -118,7 +118,8 @@ async fn silent_application_fails_at_the_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let error = probe(&format!(r#"{{"grpc":{{"port":{port}}}}}"#)).await.unwrap_err();
-    assert_eq!(error.to_string(), "no answer within 1 s");
+    let probe = format!("health check of the gRPC service \"\" at port {port}");
+    assert_eq!(error.to_string(), format!("{probe}: no answer within 1 s"));
 }
 
 #[tokio::test]

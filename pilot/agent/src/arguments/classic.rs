@@ -1,5 +1,6 @@
 //! Flags of `proxy` in Istio's versions of 2017.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
@@ -14,16 +15,16 @@ pub struct ClassicArgs {
     #[arg(long)]
     pub ip: Option<String>,
     /// `POD.NAMESPACE`, unless `POD_NAME` and `POD_NAMESPACE` are set
-    #[arg(long)]
+    #[arg(long, value_name = "POD.NAMESPACE", value_parser = pod_id)]
     pub id: Option<String>,
     /// `serviceCluster` of `ProxyConfig`
     #[arg(long = "serviceCluster", value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub service_cluster: Option<String>,
     /// `configPath` of `ProxyConfig`
-    #[arg(long = "configPath", value_name = "FOLDER")]
+    #[arg(long = "configPath", value_name = "FOLDER", value_parser = NonEmptyStringValueParser::new())]
     pub config_path: Option<String>,
     /// `binaryPath` of `ProxyConfig`
-    #[arg(long = "binaryPath", value_name = "FILE")]
+    #[arg(long = "binaryPath", value_name = "FILE", value_parser = NonEmptyStringValueParser::new())]
     pub binary_path: Option<String>,
     /// Zone of the proxy, unless the label `istio-locality` names one
     #[arg(long = "availabilityZone", value_name = "ZONE")]
@@ -45,7 +46,7 @@ pub struct ClassicArgs {
     #[arg(long = "connectTimeout", value_name = "DURATION", value_parser = go_duration::positive)]
     pub connect_timeout: Option<Duration>,
     /// `statsdUdpAddress` of `ProxyConfig`
-    #[arg(long = "statsdUdpAddress", value_name = "HOST:PORT")]
+    #[arg(long = "statsdUdpAddress", value_name = "IP:PORT", value_parser = udp_address_or_none)]
     pub statsd_udp_address: Option<String>,
     /// `proxyAdminPort` of `ProxyConfig`
     #[arg(long = "proxyAdminPort", value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
@@ -61,6 +62,22 @@ fn address(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err("expected HOST:PORT without a scheme, and a port from 1 to 65535".to_owned())
+}
+
+fn pod_id(text: &str) -> Result<String, String> {
+    match text.rsplit_once('.') {
+        Some((pod, namespace)) if !pod.is_empty() && !namespace.is_empty() => Ok(text.to_owned()),
+        _ => Err("expected POD.NAMESPACE".to_owned()),
+    }
+}
+
+/// Envoy resolves no names for UDP.
+fn udp_address_or_none(text: &str) -> Result<String, String> {
+    let parsed = text.parse::<SocketAddr>();
+    if text.is_empty() || parsed.is_ok_and(|address| address.port() != 0) {
+        return Ok(text.to_owned());
+    }
+    Err("expected IP:PORT, since Envoy resolves no names for UDP".to_owned())
 }
 
 fn address_or_none(text: &str) -> Result<String, String> {

@@ -19,7 +19,7 @@ use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 pub use absent::AbsentArgs;
 pub use classic::ClassicArgs;
 pub use hidden::{EnvoyChildArgs, IptablesArgs};
-pub(crate) use proxy::MOST_THREADS;
+pub(crate) use proxy::{MESH_CONFIG, MOST_THREADS};
 pub use proxy::{ProxyArgs, RoleArg};
 pub use request::RequestArgs;
 use unknown_flags::split_unknown;

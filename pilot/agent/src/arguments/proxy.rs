@@ -18,7 +18,7 @@ pub struct ProxyArgs {
     #[arg(long)]
     pub domain: Option<String>,
     /// File with the mesh configuration; gateways mount it
-    #[arg(long = "meshConfig", value_name = "FILE", default_value = "./etc/istio/config/mesh")]
+    #[arg(long = "meshConfig", value_name = "FILE", default_value = MESH_CONFIG)]
     pub mesh_config: PathBuf,
     /// Envoy's log level
     #[arg(long = "proxyLogLevel", value_name = "LEVEL", default_value = "warning", value_parser = LOG_LEVELS)]
@@ -36,7 +36,8 @@ pub struct ProxyArgs {
     pub outlier_log_path: Option<String>,
     /// Number of Envoy's worker threads if neither `ProxyConfig` nor the CPU limit sets one; 0 for
     /// one per CPU
-    #[arg(long, value_parser = clap::value_parser!(u32).range(..=i64::from(MOST_THREADS)))]
+    #[arg(long, allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u32).range(..=i64::from(MOST_THREADS)))]
     pub concurrency: Option<u32>,
     /// Apply a changed bootstrap by a hot restart of Envoy [default: that of
     /// `OUTRIGGER_HOT_RESTART`]
@@ -77,6 +78,8 @@ fn component_levels(text: &str) -> Result<String, String> {
     Err(format!("expected COMPONENT:LEVEL,... with the levels {}", LOG_LEVELS.join(", ")))
 }
 
+/// The mesh file that gateways mount.
+pub(crate) const MESH_CONFIG: &str = "./etc/istio/config/mesh";
 /// Maximum of Envoy's worker threads; a larger number is a mistake.
 pub(crate) const MOST_THREADS: u32 = 65535;
 const LOG_LEVELS: [&str; 8] =

@@ -81,10 +81,18 @@ fn invalid_values_of_flags_are_usage_errors() {
         "proxy --serviceCluster=",
         "proxy --zipkinAddress=foo",
         "proxy --concurrency 65536",
+        "proxy --configPath=",
+        "proxy --binaryPath=",
+        "proxy --id=web",
+        "proxy --statsdUdpAddress=foo:8125",
+        "proxy --statsdUdpAddress=10.0.0.1",
         "proxy --proxyLogLevel=loud",
         "proxy --proxyComponentLogLevel=misc",
         "proxy --proxyComponentLogLevel=misc:error,upstream:loud",
         "wait --url=foo",
+        "wait --timeoutSeconds=0",
+        "wait --requestTimeoutMillis=0",
+        "wait --periodMillis=0",
         "wait --url=https://localhost/",
         "request --debug-port=0 GET /x",
     ] {
@@ -106,6 +114,14 @@ fn invalid_values_of_flags_are_usage_errors() {
     ] {
         parse(&format!("pilot-agent {line}")).unwrap();
     }
+}
+
+#[test]
+fn negative_number_is_the_value_of_its_flag() {
+    let error = parse("pilot-agent proxy --concurrency -1").unwrap_err();
+    assert!(error.contains("'-1' for '--concurrency <CONCURRENCY>': -1 is not in"), "{error}");
+    let (parsed, unknown) = proxy("pilot-agent proxy --old -1 router");
+    assert_eq!((parsed.role, unknown), (RoleArg::Router, vec!["--old".to_owned()]));
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub(super) fn split_unknown(
                 unknown.push(name.to_owned());
                 let is_value = |next: &OsString| {
                     next.to_str().is_none_or(|next| {
-                        !next.starts_with('-') && !["sidecar", "router"].contains(&next)
+                        flag_name(next).is_none() && !["--", "sidecar", "router"].contains(&next)
                     })
                 };
                 if word == *name {
@@ -44,12 +44,13 @@ pub(super) fn split_unknown(
     (known, unknown)
 }
 
-/// Returns the flag of a word: `--domain` of `--domain=x`, `-x` of `-xvalue`.
+/// Returns the flag of a word: `--domain` of `--domain=x`, `-x` of `-xvalue`. A negative number is
+/// none.
 fn flag_name(word: &str) -> Option<&str> {
     let name = word.split('=').next()?;
     if name.starts_with("--") {
         return (name != "--").then_some(name);
     }
-    let letter = name.strip_prefix('-')?.chars().next()?;
+    let letter = name.strip_prefix('-')?.chars().next().filter(|c| !c.is_ascii_digit())?;
     Some(&name[..=letter.len_utf8()])
 }

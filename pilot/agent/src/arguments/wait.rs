@@ -30,10 +30,15 @@ fn http_url(text: &str) -> Result<Uri, String> {
     })
 }
 
-fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
-    text.parse().map(Duration::from_secs)
+fn seconds(text: &str) -> Result<Duration, String> {
+    positive(text).map(Duration::from_secs)
 }
 
-fn milliseconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
-    text.parse().map(Duration::from_millis)
+fn milliseconds(text: &str) -> Result<Duration, String> {
+    positive(text).map(Duration::from_millis)
+}
+
+fn positive(text: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "expected a whole number, 1 or more".to_owned())
 }

@@ -1,7 +1,7 @@
 //! Errors of connections to the control plane.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustls::CertificateError;
 use rustls_pki_types::UnixTime;
@@ -9,7 +9,7 @@ use thiserror::Error;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::config::RootSource;
+use crate::config::{Paths, RootSource};
 
 /// Reason for a failed connection.
 #[derive(Debug, Error)]
@@ -21,11 +21,7 @@ pub enum ChannelError {
         address: String,
     },
     /// The file of the root certificate does not exist.
-    #[error(
-        "root certificate {path} does not exist: the control plane writes it to the ConfigMap \
-         istio-ca-root-cert of every namespace, and the pod mounts that",
-        path = .path.display()
-    )]
+    #[error("root certificate {path} does not exist: {hint}", path = .path.display(), hint = root_hint(.path))]
     RootMissing {
         /// The file.
         path: PathBuf,
@@ -152,6 +148,15 @@ pub enum ChannelError {
         /// Current time.
         now: String,
     },
+    /// The server presents the certificate of a CA as its own.
+    #[error(
+        "the certificate of {address} is that of a CA, not of a server: have the CA issue one for \
+         the control plane"
+    )]
+    Authority {
+        /// The server.
+        address: String,
+    },
     /// TLS otherwise.
     #[error("TLS with {address}: {cause}")]
     Tls {
@@ -203,8 +208,21 @@ impl ChannelError {
             CertificateError::ExpiredContext { time, not_after } => {
                 Self::Expired { address, not_after: rfc3339(*not_after), now: rfc3339(*time) }
             }
+            // The error of the library has no text but its name.
+            CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
+                Self::Authority { address }
+            }
             _ => Self::Tls { address, cause },
         }
+    }
+}
+
+fn root_hint(path: &Path) -> &'static str {
+    if path == Paths::default().mesh_root {
+        "the control plane writes it to the ConfigMap istio-ca-root-cert of every namespace, and \
+         the pod mounts that"
+    } else {
+        "check the pod's volumes and XDS_ROOT_CA, CA_ROOT_CA, PILOT_CERT_PROVIDER"
     }
 }
 

@@ -4,18 +4,22 @@ use std::path::Path;
 use rcgen::{CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
-use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tempfile::TempDir;
 use time::OffsetDateTime;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use super::*;
+use crate::config::Paths;
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
 fn authority() -> Authority {
-    let mut params = CertificateParams::default();
+    self_signed(CertificateParams::default())
+}
+
+fn self_signed(mut params: CertificateParams) -> Authority {
     params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
@@ -27,12 +31,16 @@ fn leaf(authority: &Authority, name: &str, from_hours: i64) -> ServerConfig {
     params.not_after = params.not_before + time::Duration::hours(2);
     let key = KeyPair::generate().unwrap();
     let certificate = params.signed_by(&key, authority).unwrap();
+    server(certificate.der(), &key)
+}
+
+fn server(certificate: &CertificateDer<'static>, key: &KeyPair) -> ServerConfig {
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
     ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], key)
+        .with_single_cert(vec![certificate.clone()], key)
         .unwrap()
 }
 
@@ -101,6 +109,8 @@ async fn missing_files_are_named() {
     let client = ControlPlane::new(options(address, folder.path()), None).server();
     let error = client.open().await.err().unwrap().to_string();
     assert!(error.contains("root-cert.pem does not exist"), "{error}");
+    assert!(error.contains("XDS_ROOT_CA"), "{error}");
+    let error = ChannelError::RootMissing { path: Paths::default().mesh_root }.to_string();
     assert!(error.contains("ConfigMap istio-ca-root-cert"), "{error}");
     let error = client.request(()).unwrap_err().to_string();
     assert!(error.contains("istio-token does not exist"), "{error}");
@@ -158,4 +168,18 @@ async fn changed_address_changes_the_verified_name() {
     // A server keeps its address.
     assert_eq!(before.address(), first.address);
     before.open().await.unwrap();
+}
+
+#[tokio::test]
+async fn certificate_of_a_ca_is_named_as_such() {
+    let (folder, authority) = (TempDir::new().unwrap(), {
+        let params = CertificateParams::new(["istiod.istio-system.svc".to_owned()]);
+        self_signed(params.unwrap())
+    });
+    fs::write(folder.path().join("root-cert.pem"), authority.pem()).unwrap();
+    let address = serve(server(authority.der(), authority.key())).await;
+    let control_plane = ControlPlane::new(options(address.clone(), folder.path()), None);
+    let error = control_plane.server().open().await.err().unwrap().to_string();
+    let expected = format!("the certificate of {address} is that of a CA, not of a server: ");
+    assert!(error.starts_with(&expected), "{error}");
 }

@@ -39,6 +39,16 @@ pub(super) fn envoy(
             ),
         });
     }
+    if drain_time > LONGEST_DRAIN || parent_shutdown_time > LONGEST_DRAIN + PARENT_MARGIN {
+        let problem = format!("{parent_shutdown_time:?} is above Envoy's limit {LONGEST_DRAIN:?}");
+        return Err(match arguments.classic.parent_shutdown_duration {
+            Some(_) => ConfigError::layer("--parentShutdownDuration", &problem),
+            None => ConfigError::field(
+                "drainDuration",
+                format!("{drain_time:?} is above Envoy's limit {LONGEST_DRAIN:?}"),
+            ),
+        });
+    }
     let admin_port = config.number_at("proxyAdminPort").and_then(|port| u16::try_from(port).ok());
     let admin_port = admin_port.unwrap_or(15000);
     let switch =
@@ -73,6 +83,12 @@ pub(super) fn bootstrap(
 ) -> Result<BootstrapOptions, ConfigError> {
     let Inputs { arguments, environment, files, .. } = inputs;
     let runtime = runtime(config);
+    let file_flush_interval =
+        config.duration_at("fileFlushInterval").unwrap_or(Duration::from_secs(1));
+    if file_flush_interval > LONGEST_FLUSH {
+        let problem = format!("{file_flush_interval:?} is above Envoy's limit {LONGEST_FLUSH:?}");
+        return Err(ConfigError::field("fileFlushInterval", problem));
+    }
     Ok(BootstrapOptions {
         connect_timeout: arguments.classic.connect_timeout.unwrap_or(Duration::from_secs(1)),
         json_log: inputs.json_log,
@@ -84,9 +100,7 @@ pub(super) fn bootstrap(
         runtime,
         bypass_overload: environment.switch(BYPASS_OVERLOAD_MANAGER_FOR_STATIC_LISTENERS)?,
         outlier_log_path: arguments.outlier_log_path.clone().filter(|path| !path.is_empty()),
-        file_flush_interval: config
-            .duration_at("fileFlushInterval")
-            .unwrap_or(Duration::from_secs(1)),
+        file_flush_interval,
         file_flush_size_kb: config
             .number_at("fileFlushMinSizeKb")
             .and_then(|size| u32::try_from(size).ok()),
@@ -201,3 +215,6 @@ pub(crate) const CONNECTIONS_RUNTIME: &str = "overload.global_downstream_max_con
 const MOST_CONNECTIONS: u64 = 2_147_483_647;
 /// The old Envoy lives this much longer than it drains.
 const PARENT_MARGIN: Duration = Duration::from_secs(5);
+/// Envoy's flags have 32 bits: seconds for the life of the parent, milliseconds for the interval.
+const LONGEST_DRAIN: Duration = Duration::from_secs(u32::MAX as u64 - PARENT_MARGIN.as_secs());
+const LONGEST_FLUSH: Duration = Duration::from_millis(u32::MAX as u64);

@@ -1,5 +1,7 @@
 //! Errors of the configuration.
 
+use std::collections::BTreeMap;
+
 use crate::environment::EnvironmentError;
 
 /// Invalid input of the configuration. The message names the flag, variable, annotation or file.
@@ -83,6 +85,16 @@ impl ConfigError {
                 [first, second].iter().any(|it| it.starts_with("--"))
             }
             _ => false,
+        }
+    }
+
+    /// Names the layer of a field. `layers` has the highest one of each field.
+    pub(super) fn with_layer(self, layers: &BTreeMap<String, String>) -> Self {
+        let Self::Field { field, problem } = self else { return self };
+        let root = field.split('.').next().unwrap_or_default();
+        match layers.get(root) {
+            Some(layer) => Self::layer(layer.as_str(), &format!("{field}: {problem}")),
+            None => Self::Field { field, problem },
         }
     }
 

@@ -1,5 +1,7 @@
 //! Layers of `ProxyConfig`, from Istio's defaults to the pod's annotation.
 
+use std::collections::BTreeMap;
+
 use documents::yaml;
 use mesh::mesh_config::MeshConfig;
 use mesh::proxy_config::ProxyConfig;
@@ -9,7 +11,7 @@ use serde_json::{Map, Value};
 use super::annotations;
 use super::error::{ConfigError, FLAGS};
 use super::inputs::Inputs;
-use crate::arguments::ClassicArgs;
+use crate::arguments::{ClassicArgs, MESH_CONFIG};
 use crate::environment::variables::PROXY_CONFIG;
 
 /// Merged layers.
@@ -20,6 +22,8 @@ pub(super) struct Layers {
     /// Ports of captured connections, outbound and inbound.
     pub(super) capture_ports: [u16; 2],
     pub(super) warnings: Vec<String>,
+    /// Highest layer that has a field, by the field.
+    pub(super) sources: BTreeMap<String, String>,
 }
 
 impl Layers {
@@ -30,9 +34,15 @@ impl Layers {
             trust_domain: None,
             capture_ports: [15001, 15006],
             warnings: Vec::new(),
+            sources: BTreeMap::new(),
         };
+        let mesh_config = &inputs.arguments.mesh_config;
+        if inputs.files.mesh.is_none() && mesh_config.as_os_str() != MESH_CONFIG {
+            let warning = "has no effect until the file exists; hint: check the volume's mount";
+            layers.warnings.push(format!("--meshConfig {} {warning}", mesh_config.display()));
+        }
         if let Some(text) = &inputs.files.mesh {
-            let file = format!("mesh file {}", inputs.arguments.mesh_config.display());
+            let file = format!("mesh file {}", mesh_config.display());
             let mesh =
                 MeshConfig::parse(text).map_err(|problem| ConfigError::layer(&*file, &problem))?;
             for (place, problem) in mesh.oddities() {
@@ -43,6 +53,7 @@ impl Layers {
             layers.capture_ports = [mesh.proxy_listen_port, mesh.proxy_inbound_listen_port];
             layers.proxy_config = mesh.default_config;
             layers.check(&file)?;
+            layers.remember(&file, mesh.document.get("defaultConfig"));
         }
         layers.put(FLAGS, &flags(&inputs.arguments.classic))?;
         layers.put_text(PROXY_CONFIG.name, inputs.environment.text(PROXY_CONFIG))?;
@@ -53,7 +64,33 @@ impl Layers {
             let layer = Value::from_iter([("discoveryAddress", address.as_str())]);
             layers.put(&format!("annotation {}", annotations::DISCOVERY_ADDRESS), &layer)?;
         }
+        layers.warn_without_effect();
         Ok(layers)
+    }
+
+    /// Warns about values that Envoy never gets.
+    fn warn_without_effect(&mut self) {
+        let config = &self.proxy_config;
+        let mut warn = |field: &str, problem: String| {
+            let root = field.split('.').next().unwrap_or_default();
+            let layer = self.sources.get(root).map_or("ProxyConfig", String::as_str);
+            self.warnings.push(format!("{layer}: {field}: {problem}"));
+        };
+        if !config.text_at(TEMPLATE).is_empty() {
+            let problem = "it has no effect: the bootstrap is no template; hint: use the \
+                           annotation sidecar.istio.io/bootstrapOverride";
+            warn(TEMPLATE, problem.to_owned());
+        }
+        let sampling = config.value_at(SAMPLING).and_then(Value::as_f64);
+        if let Some(sampling) = sampling.filter(|sampling| !(0.0..=100.0).contains(sampling)) {
+            warn(SAMPLING, format!("{sampling} is not a percentage from 0 to 100"));
+        }
+    }
+
+    /// Keeps the layer of its fields.
+    fn remember(&mut self, layer: &str, fields: Option<&Value>) {
+        let fields = fields.and_then(Value::as_object).into_iter().flat_map(Map::keys);
+        self.sources.extend(fields.map(|field| (field.clone(), layer.to_owned())));
     }
 
     fn put_text(&mut self, layer: &str, text: &str) -> Result<(), ConfigError> {
@@ -69,12 +106,19 @@ impl Layers {
             let (place, problem) = documents::notice::unknown(key);
             self.warnings.push(format!("{layer}: {place}: {problem}"));
         }
-        self.put(layer, &value)
+        self.put(layer, &value)?;
+        for (field, below) in self.proxy_config.left_by(&value) {
+            let problem = "its zero has no effect, since it counts as unset";
+            self.warnings.push(format!("{layer}: {field}: {problem}; {below} applies"));
+        }
+        Ok(())
     }
 
     fn put(&mut self, layer: &str, value: &Value) -> Result<(), ConfigError> {
         self.proxy_config.overlay(value).map_err(|problem| ConfigError::layer(layer, &problem))?;
-        self.check(layer)
+        self.check(layer)?;
+        self.remember(layer, Some(value));
+        Ok(())
     }
 
     /// Validates the fields as Istio does. The layer on top has caused the problem.
@@ -113,3 +157,6 @@ fn flags(classic: &ClassicArgs) -> Value {
     }
     Value::Object(layer)
 }
+
+const TEMPLATE: &str = "proxyBootstrapTemplatePath";
+const SAMPLING: &str = "tracing.sampling";

@@ -8,6 +8,8 @@ mod control_plane;
 pub(crate) mod envoy;
 pub mod error;
 pub mod inputs;
+#[cfg(test)]
+mod inputs_tests;
 mod layers;
 mod metadata;
 pub mod options;
@@ -49,9 +51,16 @@ pub struct Resolved {
 
 /// Resolves the configuration. Call it again with new [`Files`] when one of them has changed.
 pub fn resolve(inputs: &Inputs) -> Result<Resolved, ConfigError> {
+    let mut layers = Layers::merge(inputs)?;
+    let sources = std::mem::take(&mut layers.sources);
+    resolve_layers(inputs, layers).map_err(|error| error.with_layer(&sources))
+}
+
+fn resolve_layers(inputs: &Inputs, layers: Layers) -> Result<Resolved, ConfigError> {
     let Inputs { arguments, environment, files, .. } = inputs;
-    let Layers { proxy_config, trust_domain, capture_ports, mut warnings } = Layers::merge(inputs)?;
+    let Layers { proxy_config, trust_domain, capture_ports, mut warnings, .. } = layers;
     warnings.extend(arguments.absent.warnings());
+    warnings.extend(pod::warnings(inputs));
     let role = match arguments.role {
         RoleArg::Sidecar => Role::Sidecar,
         RoleArg::Router => Role::Router,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mesh::proxy_config::ProxyConfig;
+use mesh::spiffe::TrustDomain;
 use serde_json::{Map, Value};
 
 use super::bootstrap_options::BootstrapOptions;
@@ -103,7 +104,7 @@ pub struct Pod {
     /// Addresses; the first is `INSTANCE_IP`.
     pub addresses: Vec<IpAddr>,
     /// Trust domain of its SPIFFE identity.
-    pub trust_domain: String,
+    pub trust_domain: TrustDomain,
     /// Cluster id of the mesh, `Kubernetes` by default.
     pub cluster_id: String,
     /// DNS domain of the proxy: `NAMESPACE.svc.cluster.local` by default.

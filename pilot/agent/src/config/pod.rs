@@ -2,14 +2,16 @@
 
 use std::net::IpAddr;
 
+use mesh::spiffe::TrustDomain;
 use serde_json::{Map, Value};
 
 use super::error::ConfigError;
 use super::inputs::Inputs;
 use super::metadata::{self, text};
 use super::options::{Pod, Role};
+use crate::environment::Environment;
 use crate::environment::variables::{
-    CLUSTER_ID, INSTANCE_IP, POD_NAME, POD_NAMESPACE, SERVICE_ACCOUNT, TRUST_DOMAIN,
+    CLUSTER_ID, INSTANCE_IP, POD_NAME, POD_NAMESPACE, SERVICE_ACCOUNT, TRUST_DOMAIN, Variable,
 };
 
 /// Resolves the pod.
@@ -22,30 +24,22 @@ pub(super) fn pod(
     let Inputs { arguments, environment, .. } = inputs;
     let id = arguments.classic.id.as_deref().and_then(|id| id.rsplit_once('.')).unzip();
     let unset = |variable, field| ConfigError::Unset { variable, field };
-    let name = environment.get(POD_NAME).or(id.0);
-    let name = name.ok_or_else(|| unset(POD_NAME.name, "metadata.name"))?.to_owned();
-    let namespace = environment.get(POD_NAMESPACE).or(id.1);
-    let namespace =
-        namespace.ok_or_else(|| unset(POD_NAMESPACE.name, "metadata.namespace"))?.to_owned();
+    let name = named(environment, POD_NAME, id.0)?;
+    let name = name.ok_or_else(|| unset(POD_NAME.name, "metadata.name"))?;
+    let namespace = named(environment, POD_NAMESPACE, id.1)?;
+    let namespace = namespace.ok_or_else(|| unset(POD_NAMESPACE.name, "metadata.namespace"))?;
     let addresses = addresses(inputs)?;
     let first = addresses.first().ok_or_else(|| unset(INSTANCE_IP.name, "status.podIP"))?;
     let domain = arguments.domain.clone().filter(|domain| !domain.is_empty());
+    if let Some(domain) = domain.as_deref().filter(|domain| !is_name(domain)) {
+        return Err(ConfigError::layer("--domain", &format!("{domain:?} is not {NAME}")));
+    }
     let domain = domain.unwrap_or_else(|| format!("{namespace}.svc.cluster.local"));
     let node_type = match role {
         Role::Sidecar => "sidecar",
         Role::Router => "router",
     };
-    let given_trust_domain = environment.get(TRUST_DOMAIN).map(str::to_owned);
-    let expected = "a name of letters, digits, dots, hyphens and underscores";
-    if given_trust_domain.as_deref().is_some_and(|domain| !is_trust_domain(domain)) {
-        return Err(environment.wrong(TRUST_DOMAIN, expected).into());
-    }
-    let trust_domain = given_trust_domain.or(trust_domain).filter(|domain| !domain.is_empty());
-    if let Some(domain) = trust_domain.as_deref().filter(|domain| !is_trust_domain(domain)) {
-        let file = format!("mesh file {}", arguments.mesh_config.display());
-        let problem = format!("trustDomain: {domain:?} is not {expected}");
-        return Err(ConfigError::layer(file, &problem));
-    }
+    let trust_domain = trust_domain_of(inputs, trust_domain)?;
     let cluster_id = environment.get(CLUSTER_ID).unwrap_or_else(|| text(metadata, "CLUSTER_ID"));
     if cluster_id.contains(char::is_control) {
         let expected = "text without control characters";
@@ -56,8 +50,8 @@ pub(super) fn pod(
     }
     Ok(Pod {
         node_id: format!("{node_type}~{first}~{name}.{namespace}~{domain}"),
-        service_account: environment.text(SERVICE_ACCOUNT).to_owned(),
-        trust_domain: trust_domain.unwrap_or_else(|| "cluster.local".to_owned()),
+        service_account: named(environment, SERVICE_ACCOUNT, None)?.unwrap_or_default(),
+        trust_domain,
         cluster_id: if cluster_id.is_empty() { "Kubernetes" } else { cluster_id }.to_owned(),
         name,
         namespace,
@@ -66,9 +60,62 @@ pub(super) fn pod(
     })
 }
 
-/// True if the text can be the trust domain of a SPIFFE id.
-fn is_trust_domain(text: &str) -> bool {
-    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))
+/// Returns warnings about flags of 2017 that a variable overrides, and about a missing identity.
+pub(super) fn warnings(inputs: &Inputs) -> Vec<String> {
+    let Inputs { arguments, environment, .. } = inputs;
+    let id = arguments.classic.id.as_deref().and_then(|id| id.rsplit_once('.')).unzip();
+    let flags = [
+        ("--ip", arguments.classic.ip.as_deref(), INSTANCE_IP),
+        ("--id", id.0, POD_NAME),
+        ("--id", id.1, POD_NAMESPACE),
+    ];
+    let overridden = flags.into_iter().filter_map(|(flag, given, variable)| {
+        let (given, value) = (given?, environment.get(variable)?);
+        let name = variable.name;
+        (given != value).then(|| format!("{flag}: {given} has no effect: {name} is {value}"))
+    });
+    let unset = environment.get(SERVICE_ACCOUNT).is_none().then(|| {
+        "SERVICE_ACCOUNT is not set, so no workload certificate is requested; hint: set it in the \
+         container's environment by fieldRef spec.serviceAccountName"
+            .to_owned()
+    });
+    overridden.chain(unset).collect()
+}
+
+/// Returns the name of a variable, else of the flag `--id`. A part of the node's id or of the
+/// identity cannot have the characters between parts.
+fn named(
+    environment: &Environment,
+    variable: &'static Variable,
+    of_flag: Option<&str>,
+) -> Result<Option<String>, ConfigError> {
+    match (environment.get(variable), of_flag) {
+        (Some(name), _) if !is_name(name) => Err(environment.wrong(variable, NAME).into()),
+        (None, Some(name)) if !is_name(name) => {
+            Err(ConfigError::layer("--id", &format!("{name:?} is not {NAME}")))
+        }
+        (of_variable, of_flag) => Ok(of_variable.or(of_flag).map(str::to_owned)),
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+}
+
+/// Returns the trust domain: of the variable, else of the mesh file, else Istio's.
+fn trust_domain_of(inputs: &Inputs, of_mesh: Option<String>) -> Result<TrustDomain, ConfigError> {
+    let Inputs { arguments, environment, .. } = inputs;
+    let expected = "a name of lower-case letters, digits, dots, hyphens and underscores";
+    if let Some(text) = environment.get(TRUST_DOMAIN) {
+        let wrong = |_| environment.wrong(TRUST_DOMAIN, expected).into();
+        return TrustDomain::parse(text).map_err(wrong);
+    }
+    let of_mesh = of_mesh.filter(|domain| !domain.is_empty());
+    let text = of_mesh.as_deref().unwrap_or("cluster.local");
+    TrustDomain::parse(text).map_err(|_| {
+        let file = format!("mesh file {}", arguments.mesh_config.display());
+        ConfigError::layer(file, &format!("trustDomain: {text:?} is not {expected}"))
+    })
 }
 
 /// Returns the addresses: `INSTANCE_IP`, then the others of the interfaces.
@@ -87,3 +134,5 @@ fn addresses(inputs: &Inputs) -> Result<Vec<IpAddr>, ConfigError> {
     let others = inputs.files.interface_addresses.iter().copied();
     Ok(given.into_iter().chain(others.filter(|other| Some(*other) != given)).collect())
 }
+
+const NAME: &str = "a name of letters, digits, `-`, `.` and `_`";

@@ -26,19 +26,23 @@ pub(super) fn statistics(
     let annotated = [STATS_PREFIXES, STATS_SUFFIXES, STATS_REGEXPS]
         .iter()
         .any(|key| annotations.contains_key(*key));
-    let included = |key: &str, field: &str| -> Vec<String> {
+    let included = |key: &str, field: &str| -> Result<Vec<String>, ConfigError> {
+        let field = format!("proxyStatsMatcher.{field}");
         let items = if annotated {
             list(annotations.get(key).map_or("", String::as_str))
         } else {
-            config.texts_at(&format!("proxyStatsMatcher.{field}"))
+            config.texts_at(&field)
         };
-        items.into_iter().flat_map(|item| with_addresses(item, addresses)).collect()
+        if items.contains(&"") {
+            return Err(ConfigError::field(field, "an entry is empty; hint: remove it"));
+        }
+        Ok(items.into_iter().flat_map(|item| with_addresses(item, addresses)).collect())
     };
     let flush_interval = interval(annotations, FLUSH_INTERVAL)?.unwrap_or(Duration::from_secs(5));
     Ok(StatisticsOptions {
-        prefixes: included(STATS_PREFIXES, "inclusionPrefixes"),
-        suffixes: included(STATS_SUFFIXES, "inclusionSuffixes"),
-        regexps: included(STATS_REGEXPS, "inclusionRegexps"),
+        prefixes: included(STATS_PREFIXES, "inclusionPrefixes")?,
+        suffixes: included(STATS_SUFFIXES, "inclusionSuffixes")?,
+        regexps: included(STATS_REGEXPS, "inclusionRegexps")?,
         extra_tags: extra_tags(config, annotations)?,
         buckets: buckets(annotations)?,
         flush_interval,
@@ -102,7 +106,7 @@ fn buckets(annotations: &Annotations) -> Result<BTreeMap<String, Vec<f64>>, Conf
     let Some(text) = annotations.get(HISTOGRAM_BUCKETS) else { return Ok(BTreeMap::new()) };
     let wrong = || {
         let expected = "expected a JSON object such as {\"cluster.xds-grpc\": [1, 10, 100]} with \
-                        increasing bounds above 0";
+                        a prefix of metrics and increasing bounds above 0";
         ConfigError::annotation(HISTOGRAM_BUCKETS, text, expected)
     };
     let buckets: BTreeMap<String, Vec<f64>> = serde_json::from_str(text).map_err(|_| wrong())?;
@@ -110,7 +114,8 @@ fn buckets(annotations: &Annotations) -> Result<BTreeMap<String, Vec<f64>>, Conf
         bounds.first().is_some_and(|first| *first > 0.0)
             && bounds.iter().zip(bounds.iter().skip(1)).all(|(low, high)| low < high)
     };
-    buckets.values().all(increases).then_some(buckets).ok_or_else(wrong)
+    let is_valid = !buckets.contains_key("") && buckets.values().all(increases);
+    is_valid.then_some(buckets).ok_or_else(wrong)
 }
 
 fn interval(annotations: &Annotations, key: &'static str) -> Result<Option<Duration>, ConfigError> {
@@ -177,6 +182,15 @@ mod tests {
     }
 
     #[test]
+    fn empty_entry_of_the_stats_matcher_is_named() {
+        for field in ["inclusionPrefixes", "inclusionSuffixes", "inclusionRegexps"] {
+            let error = resolve(&[], &json!({"proxyStatsMatcher": {field: ["a", ""]}}));
+            let start = format!("ProxyConfig field proxyStatsMatcher.{field}: ");
+            assert!(error.as_ref().is_err_and(|error| error.starts_with(&start)), "{error:?}");
+        }
+    }
+
+    #[test]
     fn tags_of_annotation_and_config_are_united() {
         let layer = json!({"extraStatTags": ["b", "a"]});
         let options = resolve(&[(EXTRA_STAT_TAGS, "c,b")], &layer).unwrap();
@@ -190,6 +204,7 @@ mod tests {
             (HISTOGRAM_BUCKETS, "[]"),
             (HISTOGRAM_BUCKETS, r#"{"a": [3, 2]}"#),
             (HISTOGRAM_BUCKETS, r#"{"a": []}"#),
+            (HISTOGRAM_BUCKETS, r#"{"": [1]}"#),
             (FLUSH_INTERVAL, "0s"),
             (FLUSH_INTERVAL, "soon"),
             (EVICTION_INTERVAL, "7s"),

@@ -14,27 +14,39 @@ use variables::{Effect, FAMILIES, Family, VARIABLES, Variable};
 
 /// Environment of the agent. An empty value counts as unset.
 #[derive(Clone, Debug, Default)]
-pub struct Environment(BTreeMap<String, String>);
+pub struct Environment {
+    texts: BTreeMap<String, String>,
+    /// Names of the variables that are not UTF-8.
+    invalid: Vec<String>,
+}
 
 impl Environment {
-    /// Takes the variables of a process. Variables that are not UTF-8 are left out.
+    /// Takes the variables of a process. Variables that are not UTF-8 count as unset.
     pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
-        let texts = variables.into_iter().filter_map(|(name, value)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
-        });
-        let mut texts: BTreeMap<_, _> = texts.collect();
-        texts.retain(|_, value| !value.is_empty());
-        Self(texts)
+        let mut environment = Self::default();
+        for (name, value) in variables {
+            match (name.into_string(), value.into_string()) {
+                (Ok(name), Ok(value)) => {
+                    environment.texts.insert(name, value);
+                }
+                (name, _) => {
+                    let name = name.unwrap_or_else(|name| name.to_string_lossy().into_owned());
+                    environment.invalid.push(name);
+                }
+            }
+        }
+        environment.texts.retain(|_, value| !value.is_empty());
+        environment
     }
 
     /// Returns the value of a variable; `None` if it is unset.
     pub fn get(&self, variable: &Variable) -> Option<&str> {
-        self.0.get(variable.name).map(String::as_str)
+        self.texts.get(variable.name).map(String::as_str)
     }
 
     /// Returns the value of a variable that need not be in the table.
     pub fn named(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        self.texts.get(name).map(String::as_str)
     }
 
     /// Returns the value of a variable, or its default.
@@ -80,14 +92,19 @@ impl Environment {
 
     /// Returns the variables of a family, without the prefix, sorted by name.
     pub fn family(&self, family: &Family) -> impl Iterator<Item = (&str, &str)> {
-        let all = self.0.iter();
+        let all = self.texts.iter();
         all.filter_map(|(name, value)| Some((name.strip_prefix(family.prefix)?, value.as_str())))
             .filter(|(name, _)| !name.is_empty())
     }
 
     /// Returns a message for each variable that is set and has no effect.
     pub fn notices(&self) -> Vec<Notice> {
-        let notices = self.0.iter().filter_map(|(name, value)| {
+        let invalid = self.invalid.iter().filter(|name| variables::is_known(name) || is_ours(name));
+        let invalid = invalid.map(|name| Notice {
+            is_warning: true,
+            message: format!("{name} has no effect: its name or value is not UTF-8 text"),
+        });
+        let notices = self.texts.iter().filter_map(|(name, value)| {
             let message = match VARIABLES.iter().find(|variable| variable.name == name) {
                 Some(Variable { effect: Effect::Used, .. }) => return None,
                 Some(Variable { effect: Effect::Expected(reason), .. }) => {
@@ -97,6 +114,9 @@ impl Environment {
                 Some(Variable { default, .. }) if default == value => return None,
                 Some(Variable { effect: Effect::Missing(reason), .. }) => {
                     format!("{name} has no effect: {reason}")
+                }
+                None if FAMILIES.iter().any(|family| family.prefix == name) => {
+                    format!("{name} has no effect: the part after the prefix is missing")
                 }
                 None if !is_ours(name) => {
                     let near = misspelt(name)?;
@@ -110,7 +130,7 @@ impl Environment {
             };
             Some(Notice { is_warning: true, message })
         });
-        notices.collect()
+        invalid.chain(notices).collect()
     }
 }
 
@@ -215,6 +235,7 @@ mod tests {
             ("GOMEMLIMIT", "1073741824"),
             ("ISTIO_DELTA_XD", "true"),
             ("ISTIO_META_ANYTHING", "x"),
+            ("XDS_HEADER_", "x"),
             ("ISTIO_INGRESSGATEWAY_SERVICE_HOST", "10.0.0.1"),
             ("ISTIO_INGRESSGATEWAY_PORT_80_TCP", "tcp://10.0.0.1:80"),
             ("CREDENTIAL_FETCHER_TYPE", "GoogleComputeEngine"),
@@ -223,10 +244,25 @@ mod tests {
         let notices = environment.notices();
         let told: Vec<_> =
             notices.iter().map(|notice| (notice.is_warning, notice.message.as_str())).collect();
-        assert_eq!(told.len(), 3, "{told:?}");
+        assert_eq!(told.len(), 4, "{told:?}");
         assert!(told[0].0 && told[0].1.starts_with("CREDENTIAL_FETCHER_TYPE has no effect: "));
         assert!(!told[1].0 && told[1].1.starts_with("GOMEMLIMIT has no effect: "));
         assert!(told[2].0 && told[2].1.contains("ISTIO_DELTA_XDS"), "{told:?}");
+        assert!(told[3].0 && told[3].1.starts_with("XDS_HEADER_ has no effect: "), "{told:?}");
+    }
+
+    #[test]
+    fn variable_that_is_not_text_is_reported() {
+        use std::os::unix::ffi::OsStringExt as _;
+        let bytes = |text: &[u8]| OsString::from_vec(text.to_vec());
+        let environment = Environment::new([
+            (bytes(b"ISTIO_META_ZONE"), bytes(b"\xff")),
+            (bytes(b"ISTIO_META_\xff"), bytes(b"x")),
+            (bytes(b"OTHER"), bytes(b"\xff")),
+        ]);
+        let told: Vec<_> = environment.notices().into_iter().map(|told| told.message).collect();
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].starts_with("ISTIO_META_ZONE has no effect: "), "{told:?}");
     }
 
     #[test]

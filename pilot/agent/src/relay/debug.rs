@@ -5,6 +5,7 @@
 //! be Envoy's.
 
 use std::convert::Infallible;
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,14 +43,14 @@ impl DebugServer {
         Self { control_plane, node_id }
     }
 
-    /// Binds the port on loopback, IPv6's where there is no IPv4.
+    /// Binds the port on loopback, IPv6's where there is no IPv4. A taken port is an error: clients
+    /// would ask the other program.
     pub async fn bind(port: u16) -> std::io::Result<TcpListener> {
         match TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await {
-            Ok(listener) => Ok(listener),
-            Err(error) => {
-                let listener = TcpListener::bind(SocketAddr::from((Ipv6Addr::LOCALHOST, port)));
-                listener.await.map_err(|_| error)
+            Err(error) if error.kind() == ErrorKind::AddrNotAvailable => {
+                TcpListener::bind(SocketAddr::from((Ipv6Addr::LOCALHOST, port))).await
             }
+            bound => bound,
         }
     }
 

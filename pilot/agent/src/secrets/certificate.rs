@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use mesh::spiffe::SpiffeId;
 use rustls::RootCertStore;
 use rustls::crypto::ring::default_provider;
 use rustls::server::WebPkiClientVerifier;
@@ -14,7 +15,6 @@ use time::OffsetDateTime;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 use zeroize::Zeroizing;
 
-use super::csr::SpiffeId;
 use super::pem;
 use super::schedule::{Lifetime, TOLERANCE};
 
@@ -57,8 +57,9 @@ impl WorkloadCertificate {
             return Err(CertificateError::Expired { not_after, now });
         }
         let found = uri_names(self.leaf()?)?;
-        if found != [identity.as_str()] {
-            let (found, expected) = (found.join(", "), identity.to_string());
+        let expected = identity.to_string();
+        if found != [expected.as_str()] {
+            let found = found.join(", ");
             return Err(CertificateError::Identity { found, expected });
         }
         self.verify_chain(roots, now)

@@ -4,25 +4,11 @@ use rcgen::{
 };
 
 use super::*;
-use crate::config::Pod;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn now() -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(1_800_000_000)
-}
-
-fn pod() -> Pod {
-    Pod {
-        name: "web-1".to_owned(),
-        namespace: "shop".to_owned(),
-        service_account: "web".to_owned(),
-        addresses: Vec::new(),
-        trust_domain: "cluster.local".to_owned(),
-        cluster_id: "Kubernetes".to_owned(),
-        domain: "shop.svc.cluster.local".to_owned(),
-        node_id: String::new(),
-    }
 }
 
 struct Authority {
@@ -71,7 +57,7 @@ const WEB: &str = "spiffe://cluster.local/ns/shop/sa/web";
 fn certificate_of_the_pod_is_accepted() {
     let authority = Authority::new("mesh");
     let certificate = authority.sign(&[WEB], now() - HOUR, now() + HOUR).parse();
-    let identity = SpiffeId::from_pod(&pod());
+    let identity = SpiffeId::parse(WEB).unwrap();
     certificate.verify(&identity, &[authority.certificate], now()).unwrap();
     assert_eq!(certificate.lifetime().not_after, now() + HOUR);
 }
@@ -79,7 +65,7 @@ fn certificate_of_the_pod_is_accepted() {
 #[test]
 fn unusable_certificates_are_rejected_with_a_reason() {
     let authority = Authority::new("mesh");
-    let identity = SpiffeId::from_pod(&pod());
+    let identity = SpiffeId::parse(WEB).unwrap();
     let reject = |uris: &[&str], from, until| {
         let certificate = authority.sign(uris, from, until).parse();
         let roots = [authority.certificate.clone()];
@@ -104,7 +90,7 @@ fn unusable_certificates_are_rejected_with_a_reason() {
 #[test]
 fn foreign_root_is_rejected_whatever_its_name() {
     let (authority, foreign) = (Authority::new("mesh"), Authority::new("mesh"));
-    let identity = SpiffeId::from_pod(&pod());
+    let identity = SpiffeId::parse(WEB).unwrap();
     let certificate = authority.sign(&[WEB], now() - HOUR, now() + HOUR).parse();
     let foreign_root = foreign.certificate.clone();
     let error = certificate.verify(&identity, &[foreign_root], now()).unwrap_err();
@@ -119,7 +105,7 @@ fn foreign_root_is_rejected_whatever_its_name() {
 fn small_clock_difference_is_tolerated() {
     let authority = Authority::new("mesh");
     let certificate = authority.sign(&[WEB], now() + TOLERANCE / 2, now() + HOUR).parse();
-    let identity = SpiffeId::from_pod(&pod());
+    let identity = SpiffeId::parse(WEB).unwrap();
     certificate.verify(&identity, &[authority.certificate], now()).unwrap();
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use mesh::spiffe::SpiffeId;
 use rcgen::{
     CertificateParams, DistinguishedName, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384,
     PublicKeyData, SanType, SignatureAlgorithm,
@@ -9,31 +10,7 @@ use rcgen::{
 use zeroize::Zeroizing;
 
 use super::pem;
-use crate::config::Pod;
 use crate::config::options::KeyAlgorithm;
-
-/// SPIFFE identity: `spiffe://TRUST_DOMAIN/ns/NAMESPACE/sa/SERVICE_ACCOUNT`.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct SpiffeId(String);
-
-impl SpiffeId {
-    /// Returns the identity of a pod.
-    pub fn from_pod(pod: &Pod) -> Self {
-        let Pod { trust_domain, namespace, service_account, .. } = pod;
-        Self(format!("spiffe://{trust_domain}/ns/{namespace}/sa/{service_account}"))
-    }
-
-    /// The identity as URI.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for SpiffeId {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
 
 /// A certificate signing request (PKCS #10) with its new key.
 pub struct SigningRequest {
@@ -59,7 +36,7 @@ impl SigningRequest {
         let request_error = |cause| SigningRequestError::Request { cause };
         let mut parameters = CertificateParams::default();
         parameters.distinguished_name = DistinguishedName::new();
-        let uri = identity.as_str().try_into().map_err(request_error)?;
+        let uri = identity.to_string().as_str().try_into().map_err(request_error)?;
         parameters.subject_alt_names = vec![SanType::URI(uri)];
         let request = parameters.serialize_request(&*key).map_err(request_error)?;
         let pem = request.pem().map_err(request_error)?;
@@ -185,7 +162,7 @@ mod tests {
     use super::*;
 
     fn identity() -> SpiffeId {
-        SpiffeId("spiffe://cluster.local/ns/shop/sa/web".to_owned())
+        SpiffeId::parse("spiffe://cluster.local/ns/shop/sa/web").unwrap()
     }
 
     #[test]
@@ -196,7 +173,7 @@ mod tests {
                 let parsed = CertificateSigningRequestParams::from_pem(&request.pem).unwrap();
                 let names = &parsed.params.subject_alt_names;
                 assert!(
-                    matches!(&names[..], [SanType::URI(uri)] if uri.as_str() == identity().as_str())
+                    matches!(&names[..], [SanType::URI(uri)] if uri.as_str() == identity().to_string())
                 );
                 let key = PrivateKeyDer::from_pem_slice(request.key.as_bytes()).unwrap();
                 assert_eq!(matches!(key, PrivateKeyDer::Pkcs8(_)), pkcs8);

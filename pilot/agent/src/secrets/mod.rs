@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use mesh::spiffe::SpiffeId;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use self::client::CertificateClient;
 use self::conditions::{Conditions, Subject};
-use self::csr::SpiffeId;
 use self::files::{FileError, KeyPairFiles};
 pub use self::metrics::Metrics;
 use self::output::Copies;
@@ -187,6 +187,10 @@ fn choose_source(settings: &Settings, sockets: &Sockets) -> Result<Source, &'sta
     if options.file_mounted {
         return Err("FILE_MOUNTED_CERTS is set, so that no certificate is requested");
     }
+    let Pod { trust_domain, namespace, service_account, .. } = pod;
+    let Ok(name) = SpiffeId::new(trust_domain.clone(), namespace, service_account) else {
+        return Err("POD_NAMESPACE or SERVICE_ACCOUNT is unset or no name of Kubernetes");
+    };
     let (provisioned, identity) = match options.provisioned.clone() {
         Some(folder) => {
             let (sender, receiver) = watch::channel(None);
@@ -197,8 +201,8 @@ fn choose_source(settings: &Settings, sockets: &Sockets) -> Result<Source, &'sta
     let channel = ChannelOptions::of_certificates(options, pod, paths);
     let control_plane = ControlPlane::new(channel, identity);
     let client = CertificateClient::new(control_plane, timing.request_timeout);
-    let (options, identity) = (options.clone(), SpiffeId::from_pod(pod));
-    let service = CertificateService { client, provisioned, options, identity };
+    let options = options.clone();
+    let service = CertificateService { client, provisioned, options, identity: name };
     Ok(Source::Service(Box::new(service)))
 }
 

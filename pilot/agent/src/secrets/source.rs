@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use mesh::spiffe::SpiffeId;
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::CertificateDer;
 use tokio::sync::watch;
@@ -11,7 +12,7 @@ use zeroize::Zeroizing;
 
 use super::certificate::{CertificateError, WorkloadCertificate};
 use super::client::{CertificateClient, RequestError};
-use super::csr::{SigningRequest, SigningRequestError, SpiffeId};
+use super::csr::{SigningRequest, SigningRequestError};
 use super::files::{FileError, KeyPairFiles};
 use super::trust::{RootError, parse_roots};
 use crate::config::CertificateOptions;

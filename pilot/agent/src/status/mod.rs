@@ -1,5 +1,6 @@
 //! The status port: readiness, merged metrics, probes of the application, drain.
 
+mod failure_log;
 pub mod merge;
 pub mod metrics;
 mod page;

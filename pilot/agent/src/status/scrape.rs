@@ -14,6 +14,7 @@ use prometheus_client::registry::Registry;
 use thiserror::Error;
 use tokio::time::{Instant, timeout};
 
+use super::failure_log::FailureLog;
 use super::merge::{END, InvalidLine, MergeSource, MetricsFormat, PartScanner};
 use super::metrics::{Metrics, own_page};
 use super::page::{PIECE, PageBody, PageWriter, ReaderGone};
@@ -32,6 +33,7 @@ pub struct Scraper {
     targets: Mutex<Arc<[ScrapeTarget]>>,
     registry: Arc<Registry>,
     metrics: Metrics,
+    failures: FailureLog,
     running: Arc<Connections>,
 }
 
@@ -53,12 +55,14 @@ impl Scraper {
     ) -> Self {
         let running = Connections::new(SCRAPE_LIMITS);
         let targets = Mutex::new(targets.into());
-        Self { admin, dialer, targets, registry, metrics, running }
+        let failures = FailureLog::default();
+        Self { admin, dialer, targets, registry, metrics, failures, running }
     }
 
     /// Sets the application's targets of later scrapes.
     pub fn set_targets(&self, targets: Vec<ScrapeTarget>) {
         *self.targets.lock().unwrap_or_else(PoisonError::into_inner) = targets.into();
+        self.failures.clear();
     }
 
     fn targets(&self) -> Arc<[ScrapeTarget]> {
@@ -192,14 +196,14 @@ impl Scraper {
                 let limits = Limits::new(parts.until, parts.source_timeout, left.saturating_add(1));
                 let scanner = PartScanner::new(MergeSource::Envoy, parts.format);
                 let streamed = stream_part(body, scanner, limits, &mut page).await?;
-                self.count_failure(MergeSource::Envoy, "Envoy", streamed);
+                self.read(MergeSource::Envoy, "Envoy", streamed);
             }
             for answer in parts.answers {
                 let limits = Limits::new(parts.until, parts.source_timeout, left);
                 left = left.saturating_sub(1);
                 let scanner = PartScanner::new(MergeSource::Application, parts.format);
                 let streamed = stream_part(answer.body, scanner, limits, &mut page).await?;
-                self.count_failure(MergeSource::Application, &answer.name, streamed);
+                self.read(MergeSource::Application, &answer.name, streamed);
             }
             if parts.format == MetricsFormat::OpenMetrics {
                 page.buffer.extend_from_slice(END);
@@ -230,6 +234,14 @@ impl Scraper {
         Ok(())
     }
 
+    /// Counts the failure of a source whose page began.
+    fn read(&self, source: MergeSource, name: &str, result: Result<(), ScrapeError>) {
+        if self.count_failure(source, name, result).is_some() {
+            self.failures.forget(name);
+        }
+    }
+
+    /// Counts a failure, and logs it unless it is the source's last one.
     fn count_failure<T>(
         &self,
         source: MergeSource,
@@ -239,7 +251,10 @@ impl Scraper {
         result
             .inspect_err(|error| {
                 self.metrics.count_failure(source);
-                tracing::debug!("metrics of {name}: {error}");
+                let error = error.to_string();
+                if self.failures.insert(name, &error) {
+                    tracing::warn!("metrics of {name} are missing or incomplete: {error}");
+                }
             })
             .ok()
     }

@@ -35,7 +35,10 @@ impl ScrapeTarget {
         };
         if let Some(targets) = options.scrape_targets.as_deref().filter(|text| !is_blank(text)) {
             let targets = targets.split(',').map(str::trim).filter(|target| !target.is_empty());
+            let targets: Vec<_> = targets.collect();
+            check_number(targets.len())?;
             return targets
+                .into_iter()
                 .map(|target| {
                     let (port, path) = target.split_once(':').unwrap_or((target, ""));
                     parse(TARGETS, port, path)
@@ -43,6 +46,7 @@ impl ScrapeTarget {
                 .collect();
         }
         if !raw.targets.is_empty() {
+            check_number(raw.targets.len())?;
             let targets = raw.targets.iter();
             return targets.map(|target| parse(TARGETS, &target.port, &target.path)).collect();
         }
@@ -76,6 +80,11 @@ pub enum TargetError {
     /// Value of another form.
     #[error("ISTIO_PROMETHEUS_ANNOTATIONS: not a JSON object with scrape, path, port and targets")]
     Json(#[source] serde_json::Error),
+    /// Too many targets, each of which has a connection during a scrape.
+    #[error(
+        "annotation {TARGETS}: {0} targets, and {MOST_TARGETS} are the limit; hint: merge pages"
+    )]
+    TooMany(usize),
     /// Invalid target.
     #[error("annotation {source_name}: {problem}")]
     Target {
@@ -128,10 +137,16 @@ struct RawTarget {
     path: String,
 }
 
+fn check_number(targets: usize) -> Result<(), TargetError> {
+    if targets > MOST_TARGETS { Err(TargetError::TooMany(targets)) } else { Ok(()) }
+}
+
 fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
+/// Three megabytes of buffers.
+const MOST_TARGETS: usize = 64;
 const TARGETS: &str = "prometheus.istio.io/scrape-targets";
 const PORT: &str = "prometheus.io/port";
 const STATUS_PORT: &str = "the agent's status port";
@@ -173,6 +188,14 @@ mod tests {
             let found = parse(variable, annotation).unwrap();
             assert_eq!(found, expected, "{variable:?} {annotation:?}");
         }
+    }
+
+    #[test]
+    fn number_of_targets_is_limited() {
+        let list = |number| vec!["81"; number].join(",");
+        assert_eq!(parse(None, Some(&list(64))).unwrap().len(), 64);
+        let error = parse(None, Some(&list(65))).unwrap_err();
+        assert!(error.contains("scrape-targets: 65 targets, and 64 are the limit"), "{error}");
     }
 
     #[test]

@@ -230,7 +230,8 @@ impl Executor {
         }
     }
 
-    /// Describes a failure. A kill for lack of memory is suspected if the cgroup counted one.
+    /// Describes a failure. A kill for lack of memory is suspected if the cgroup counted one, and
+    /// lack of shared memory after SIGBUS.
     fn failure(&mut self, status: ProcessStatus) -> String {
         let text = describe(status);
         let kills = out_of_memory_kills();
@@ -238,6 +239,9 @@ impl Executor {
         if has_killed && status.signal() == Some(Signal::KILL.as_raw()) {
             let cause = "probably for lack of memory; raise the container's memory limit";
             return format!("{text}, {cause}");
+        }
+        if status.signal() == Some(Signal::BUS.as_raw()) {
+            return format!("{text}, probably for lack of space in /dev/shm");
         }
         text
     }
@@ -278,6 +282,8 @@ impl Executor {
     }
 
     fn validate(&mut self, revision: Revision) {
+        // Its file has the name of the next one's.
+        self.validation = None;
         match self.start_validation(revision) {
             Ok(validation) => self.validation = Some(validation),
             Err(reason) => self.post(Event::Checked(revision, Verdict::Failed(reason))),

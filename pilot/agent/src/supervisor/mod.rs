@@ -2,6 +2,7 @@
 //!
 //! [`machine`] decides and knows neither clock nor process. [`Supervisor`] carries its actions out.
 
+mod abandoned;
 mod bootstrap_files;
 mod cgroup;
 mod command;

@@ -37,6 +37,8 @@ impl Process {
             .stdin(Stdio::null())
             .stdout(stdout)
             .stderr(stderr)
+            // A signal to the agent's group is the agent's to handle: it drains.
+            .process_group(0)
             .kill_on_drop(true)
             .spawn()?;
         let id = child.id().unwrap_or_default();

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
+use super::abandoned::kill_abandoned;
+
 /// Segment of one base id.
 #[derive(Debug)]
 pub(super) struct SharedMemory {
@@ -25,8 +27,12 @@ impl SharedMemory {
         access(FOLDER, Access::WRITE_OK).is_ok()
     }
 
-    /// Removes the segment. Call it without a living process of the base id.
+    /// Removes the segment, and ends processes that a killed agent left with it. Call it without a
+    /// living Envoy of this agent.
     pub(super) fn remove(&self) {
+        if self.path.exists() {
+            kill_abandoned(&self.path);
+        }
         match fs::remove_file(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 tracing::warn!("removing {}: {error}", self.path.display());

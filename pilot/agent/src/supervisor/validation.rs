@@ -1,7 +1,7 @@
 //! Validation of a bootstrap by Envoy (`--mode validate`).
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::machine::{Event, Revision, Verdict};
 use super::process::{Process, describe};
 use super::{Desired, Message, Options, bootstrap_files, command, error_output};
 
-/// Validation that runs. Its process ends with it.
+/// Validation that runs. Its process and its file end with it.
 ///
 /// A child closes the admin interface of its parent before it reads listeners and clusters. So
 /// a bootstrap is validated first.
@@ -24,6 +24,7 @@ use super::{Desired, Message, Options, bootstrap_files, command, error_output};
 pub(super) struct Validation {
     task: JoinHandle<()>,
     process: u32,
+    file: PathBuf,
 }
 
 impl Validation {
@@ -41,11 +42,11 @@ impl Validation {
         let (process, child) =
             Process::start(agent, &envoy.binary, &arguments, Stdio::null(), Stdio::piped())?;
         let task = tokio::spawn(async move {
-            let verdict = verdict(child, &file).await;
+            let verdict = verdict(child).await;
             // The receiver ends with supervision.
             let _ = messages.send(Message::Event(Event::Checked(revision, verdict)));
         });
-        Ok(Self { task, process: process.id() })
+        Ok(Self { task, process: process.id(), file })
     }
 
     /// Process id.
@@ -57,6 +58,7 @@ impl Validation {
 impl Drop for Validation {
     fn drop(&mut self) {
         self.task.abort();
+        bootstrap_files::remove(&self.file);
     }
 }
 
@@ -87,8 +89,8 @@ pub(super) fn candidate(bootstrap: &Value) -> Value {
     candidate
 }
 
-/// Waits for the result, and removes the file.
-async fn verdict(mut child: Child, file: &Path) -> Verdict {
+/// Waits for the result.
+async fn verdict(mut child: Child) -> Verdict {
     let stderr = child.stderr.take();
     let output = async {
         let mut output = Vec::new();
@@ -99,9 +101,7 @@ async fn verdict(mut child: Child, file: &Path) -> Verdict {
         let status = child.wait().await;
         (status, output)
     };
-    let ended = timeout(TIMEOUT, output).await;
-    bootstrap_files::remove(file);
-    let Ok((status, output)) = ended else {
+    let Ok((status, output)) = timeout(TIMEOUT, output).await else {
         return Verdict::Failed(format!("its validation took more than {} s", TIMEOUT.as_secs()));
     };
     match status {

@@ -14,6 +14,7 @@ use zeroize::Zeroizing;
 
 use crate::control_plane::{Configuration, ControlPlane};
 use crate::fixture::{BACKEND_PORT, PATIENCE, Pod};
+use crate::grpc_pod::{self, BOOTSTRAP, CERTIFICATES};
 use crate::load::{Clients, Protocol, start_backend};
 use crate::tests;
 
@@ -148,13 +149,7 @@ fn changes_that_need_a_new_container_are_refused() -> Result<()> {
 }
 
 fn agent_without_envoy_follows_changes() -> Result<()> {
-    const BOOTSTRAP: &str = "etc/istio/proxy/grpc-bootstrap.json";
-    let mut pod = Pod::new()?;
-    pod.environment.extend([
-        ("DISABLE_ENVOY", "true".to_owned()),
-        ("GRPC_XDS_BOOTSTRAP", BOOTSTRAP.to_owned()),
-    ]);
-    let mut pod = pod.started()?;
+    let mut pod = grpc_pod::new()?.started()?;
     pod.annotate(&[(CONFIG, r#"{"meshId": "north"}"#)])?;
     wait::until("applications that start later present the changed node", PATIENCE, || {
         let bootstrap = fs::read_to_string(pod.path(BOOTSTRAP))?;
@@ -171,4 +166,3 @@ const CONFIG: &str = "proxy.istio.io/config";
 const TARGETS: &str = "prometheus.istio.io/scrape-targets";
 const SECOND: (&str, &str) = ("sidecar.istio.io/discoveryAddress", "127.0.0.1:15013");
 const ROOTS: &str = "var/run/secrets/istio/root-cert.pem";
-const CERTIFICATES: &str = "var/lib/istio/data";

@@ -9,7 +9,7 @@ use crate::control_plane::Configuration;
 use crate::control_plane::resources::Port;
 use crate::fixture::{BACKEND_PORT, PATIENCE, Pod};
 use crate::load::{Clients, Protocol, start_backend};
-use crate::tests;
+use crate::{slow_requests, tests};
 
 tests![
     slow_requests_finish_during_drain,
@@ -28,17 +28,9 @@ fn slow_requests_finish_during_drain() -> Result<()> {
     ]);
     let mut pod = pod.started()?;
     pod.wait_for_answer(8080)?;
-    let protocols = [Protocol::Http1, Protocol::Http2];
-    let clients = Clients::start(&pod.namespace, 8080, &protocols, "/slow")?;
-    wait::until("both requests are in flight", PATIENCE, || {
-        let stats = pod.get(15000, "/clusters")?.body;
-        ensure!(stats.contains("127.0.0.1:9090::rq_active::2"), "{stats}");
-        Ok::<_, anyhow::Error>(())
-    })?;
+    let clients = slow_requests::start(&pod)?;
     pod.signal(Signal::TERM)?;
-    for (protocol, report) in clients.finish()? {
-        ensure!(report.lost.is_empty() && report.answered > 0, "{protocol:?}: {report:?}");
-    }
+    slow_requests::are_answered(clients)?;
     pod.ended()
 }
 

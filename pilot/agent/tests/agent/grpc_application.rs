@@ -10,6 +10,7 @@ use rustix::process::Signal;
 
 use crate::control_plane::Configuration;
 use crate::fixture::{PATIENCE, Pod};
+use crate::grpc_pod::{self, BOOTSTRAP, CERTIFICATES};
 use crate::tests;
 
 tests![grpc_applications_speak_mtls_by_xds_of_the_agent];
@@ -18,14 +19,7 @@ fn grpc_applications_speak_mtls_by_xds_of_the_agent() -> Result<()> {
     let server = "127.0.0.1:7070";
     let configuration =
         Configuration { version: 1, grpc: Some(server.parse()?), ..Default::default() };
-    let mut pod = Pod::with_configuration(configuration.clone())?;
-    pod.environment.extend([
-        ("DISABLE_ENVOY", "true".to_owned()),
-        ("ISTIO_META_GENERATOR", "grpc".to_owned()),
-        ("GRPC_XDS_BOOTSTRAP", BOOTSTRAP.to_owned()),
-        ("OUTPUT_CERTS", CERTIFICATES.to_owned()),
-    ]);
-    let mut pod = pod.started()?;
+    let mut pod = grpc_pod::with_configuration(configuration)?.started()?;
     wait::until("the certificates are written", PATIENCE, || {
         fs::metadata(pod.path(CERTIFICATES).join("cert-chain.pem"))
     })?;
@@ -70,6 +64,3 @@ fn start(pod: &Pod, name: &str, arguments: &[&str]) -> Result<Application> {
     let child = pod.namespace.run(|| command.spawn())?.context("starting the application")?;
     Ok(Application(child))
 }
-
-const BOOTSTRAP: &str = "etc/istio/proxy/grpc-bootstrap.json";
-const CERTIFICATES: &str = "var/lib/istio/data";

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::client::Client;
 use crate::fixture::{PATIENCE, Pod};
+use crate::grpc_pod::{self, BOOTSTRAP, CERTIFICATES};
 use crate::load::start_backend;
 use crate::tests;
 
@@ -53,16 +54,7 @@ fn two_agents_share_a_network_namespace() -> Result<()> {
 }
 
 fn agent_without_envoy_serves_grpc_applications() -> Result<()> {
-    const BOOTSTRAP: &str = "etc/istio/proxy/grpc-bootstrap.json";
-    const CERTIFICATES: &str = "var/lib/istio/data";
-    let mut pod = Pod::new()?;
-    pod.environment.extend([
-        ("DISABLE_ENVOY", "true".to_owned()),
-        ("ISTIO_META_GENERATOR", "grpc".to_owned()),
-        ("GRPC_XDS_BOOTSTRAP", BOOTSTRAP.to_owned()),
-        ("OUTPUT_CERTS", CERTIFICATES.to_owned()),
-    ]);
-    let mut pod = pod.started()?;
+    let mut pod = grpc_pod::new()?.started()?;
     ensure!(pod.envoys().is_empty());
     let bootstrap: Value = serde_json::from_str(&fs::read_to_string(pod.path(BOOTSTRAP))?)?;
     let server = bootstrap["xds_servers"][0]["server_uri"].as_str().context("no server")?;

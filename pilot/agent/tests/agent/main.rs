@@ -13,6 +13,7 @@ mod drains;
 mod fixture;
 mod foreign_sds;
 mod grpc_application;
+mod grpc_pod;
 #[path = "../status/istio_init.rs"]
 mod istio_init;
 mod kills;
@@ -24,6 +25,7 @@ mod outage;
 mod random;
 mod restarts;
 mod sds_server;
+mod slow_requests;
 mod starts;
 
 use std::process::ExitCode;

@@ -7,7 +7,7 @@ use crate::control_plane::Configuration;
 use crate::control_plane::resources::Tls;
 use crate::fixture::{BACKEND_PORT, PATIENCE, Pod};
 use crate::load::{Clients, Protocol, start_backend};
-use crate::tests;
+use crate::{slow_requests, tests};
 
 tests![
     three_changed_files_lose_no_request,
@@ -149,17 +149,9 @@ fn changed_bootstrap_drains_and_exits_if_chosen() -> Result<()> {
     );
     let mut pod = pod.started()?;
     pod.wait_for_answer(8080)?;
-    let protocols = [Protocol::Http1, Protocol::Http2];
-    let clients = Clients::start(&pod.namespace, 8080, &protocols, "/slow")?;
-    wait::until("both requests are in flight", PATIENCE, || {
-        let stats = pod.get(15000, "/clusters")?.body;
-        ensure!(stats.contains("127.0.0.1:9090::rq_active::2"), "{stats}");
-        Ok::<_, anyhow::Error>(())
-    })?;
+    let clients = slow_requests::start(&pod)?;
     pod.annotate(&[(CONFIG, r#"{"extraStatTags":["annotated"]}"#)])?;
-    for (protocol, report) in clients.finish()? {
-        ensure!(report.lost.is_empty() && report.answered > 0, "{protocol:?}: {report:?}");
-    }
+    slow_requests::are_answered(clients)?;
     let status = pod.exited()?;
     ensure!(status.code() == Some(1), "{status}\n{}", pod.log());
     ensure!(pod.log().contains("the bootstrap changed, and a hot restart is not possible"));

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use e2e::netns::{Namespace, Owner};
 use e2e::wait::until;
+use mesh::spiffe::TrustDomain;
 use pilot_agent::config::{DnsOptions, Pod as PodOptions};
 use pilot_agent::dns::{Entry, Metrics, Names, Server, Table};
 use tempfile::NamedTempFile;
@@ -194,7 +195,7 @@ fn pod_options(namespace: &str) -> PodOptions {
         namespace: namespace.to_owned(),
         service_account: "default".to_owned(),
         addresses: vec!["192.168.77.2".parse().unwrap(), "fd77::2".parse().unwrap()],
-        trust_domain: "cluster.local".to_owned(),
+        trust_domain: TrustDomain::parse("cluster.local").unwrap(),
         cluster_id: "Kubernetes".to_owned(),
         domain: format!("{namespace}.svc.cluster.local"),
         node_id: format!("sidecar~192.168.77.2~web-0.{namespace}~{namespace}.svc.cluster.local"),

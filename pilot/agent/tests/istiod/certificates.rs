@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use mesh::spiffe::TrustDomain;
 use pilot_agent::config::options::KeyAlgorithm;
 use pilot_agent::config::{CertificateOptions, Paths, Pod, RootSource};
 use pilot_agent::health::Health;
@@ -108,7 +109,7 @@ impl RunningPod {
                 namespace: NAMESPACE.to_owned(),
                 service_account: SERVICE_ACCOUNT.to_owned(),
                 addresses: Vec::new(),
-                trust_domain: "cluster.local".to_owned(),
+                trust_domain: TrustDomain::parse("cluster.local")?,
                 cluster_id: "Kubernetes".to_owned(),
                 domain: format!("{NAMESPACE}.svc.cluster.local"),
                 node_id: String::new(),

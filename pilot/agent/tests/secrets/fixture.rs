@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use mesh::spiffe::TrustDomain;
 use pilot_agent::config::options::KeyAlgorithm;
 use pilot_agent::config::{CertificateOptions, Paths, Pod, RootSource};
 use pilot_agent::health::Health;
@@ -63,7 +64,7 @@ impl TestPod {
                 namespace: "shop".to_owned(),
                 service_account: account.to_owned(),
                 addresses: Vec::new(),
-                trust_domain: "cluster.local".to_owned(),
+                trust_domain: TrustDomain::parse("cluster.local").unwrap(),
                 cluster_id: "Kubernetes".to_owned(),
                 domain: "shop.svc.cluster.local".to_owned(),
                 node_id: String::new(),

@@ -5,7 +5,7 @@ use std::{env, fs};
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::wait;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getpgid, kill_process, test_kill_process};
 
 use crate::fixture::{Agent, PATIENCE, kill};
 use crate::load::{Clients, Protocol};
@@ -20,6 +20,8 @@ tests![
     parent_killed_before_it_answers_leaves_child_serving,
     exits_of_parent_and_rejected_child_are_named,
     killed_agent_takes_envoy_with_it,
+    stopped_envoy_is_killed_by_the_next_agent,
+    envoy_is_in_a_process_group_of_its_own,
     killed_agent_takes_both_envoys_of_a_hot_restart_with_it,
     random_kills_under_load_leave_nothing_behind,
 ];
@@ -136,6 +138,28 @@ fn killed_agent_takes_envoy_with_it() -> Result<()> {
     ensure!(fs::metadata(again.shared_memory())?.ino() != left, "the segment is a new one");
     ensure!(again.version()? == "a");
     again.stop()
+}
+
+/// Envoy replaces SIGKILL at its parent's end by SIGTERM, which a stopped process does not take.
+fn stopped_envoy_is_killed_by_the_next_agent() -> Result<()> {
+    let mut agent = Agent::new()?.started()?;
+    let envoy = Pid::from_raw(agent.envoy(0)?).context("process id")?;
+    kill_process(envoy, Signal::STOP)?;
+    agent.signal(Signal::KILL)?;
+    agent.exited()?;
+    ensure!(test_kill_process(envoy).is_ok(), "it outlives its agent");
+    let mut again = agent.started()?;
+    let left = again.envoys();
+    ensure!(left.len() == 1 && again.envoy(0)? != envoy.as_raw_nonzero().get(), "{left:?}");
+    again.stop()
+}
+
+/// A signal to the agent's group, such as a terminal's, would end Envoy without a drain.
+fn envoy_is_in_a_process_group_of_its_own() -> Result<()> {
+    let mut agent = Agent::new()?.started()?;
+    let envoy = Pid::from_raw(agent.envoy(0)?).context("process id")?;
+    ensure!(getpgid(Some(envoy))? == envoy);
+    agent.stop()
 }
 
 fn killed_agent_takes_both_envoys_of_a_hot_restart_with_it() -> Result<()> {

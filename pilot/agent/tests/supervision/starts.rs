@@ -19,6 +19,7 @@ tests![
     envoy_waits_for_its_configuration_beyond_the_guard,
     memory_limit_keeps_old_bootstrap,
     kill_for_lack_of_memory_is_named,
+    full_shared_memory_is_named,
     process_1_reaps_orphans,
 ];
 
@@ -149,6 +150,16 @@ fn out_of_memory(group: &str) -> Result<()> {
     agent.wait_for_log("Envoy did not start: killed by SIGKILL, probably for lack of memory")?;
     fs::write(format!("{group}/memory.limit_in_bytes"), "1G")?;
     agent.wait_for_log("serving Some(0)")?;
+    agent.stop()
+}
+
+fn full_shared_memory_is_named() -> Result<()> {
+    let mut agent = Agent::new()?;
+    let script = "mount -t tmpfs -o size=4k tmpfs /dev/shm && head -c 4096 /dev/zero >/dev/shm/full \
+                  && exec \"$0\" \"$@\"";
+    agent.start_by(&["unshare", "--mount", "sh", "-c", script])?;
+    let reason = "killed by SIGBUS, probably for lack of space in /dev/shm";
+    agent.wait_for_log(&format!("Envoy did not start: {reason}"))?;
     agent.stop()
 }
 

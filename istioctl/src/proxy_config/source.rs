@@ -1,0 +1,83 @@
+//! Origin of a dump: a file, or the admin interface of a pod's Envoy.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::{ArgGroup, Args};
+use serde_json::Value;
+
+use crate::cluster::{self, Cluster, ClusterClient};
+use crate::{Failure, pod_port};
+
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("origin").required(true)))]
+pub(super) struct Source {
+    /// A pod, in the given namespace or as NAME.NAMESPACE
+    #[arg(value_name = "POD[.NAMESPACE]", group = "origin")]
+    pod: Option<String>,
+    /// A file with the dump of Envoy's admin interface
+    #[arg(short, long, value_name = "FILE", group = "origin")]
+    file: Option<PathBuf>,
+    /// Port of Envoy's admin interface in the pod
+    #[arg(long, value_name = "PORT", default_value_t = ADMIN_PORT)]
+    proxy_admin_port: u16,
+}
+
+impl Source {
+    /// Reads the document that Envoy's admin interface has under a path.
+    pub(super) fn read(
+        &self,
+        path: &str,
+        cluster_client: ClusterClient<'_>,
+    ) -> Result<Value, Failure> {
+        match &self.file {
+            Some(_) => cluster_client.flags.refuse().map_err(Failure::Usage)?,
+            None if self.pod.as_deref().is_some_and(|pod| pod.contains('/')) => {
+                let pod = self.pod.as_deref().unwrap_or_default();
+                let hint = "hint: name a pod; `kubectl get pods` lists them";
+                return Err(Failure::Usage(format!("error: {pod:?} is no pod's name\n  {hint}")));
+            }
+            None => {}
+        }
+        self.text(path, cluster_client)
+            .and_then(|(origin, text)| {
+                serde_json::from_slice(&text).with_context(|| format!("{origin}: not JSON"))
+            })
+            .map_err(Failure::from_error)
+    }
+
+    /// Text of the document, and its origin for messages.
+    fn text(
+        &self,
+        path: &str,
+        cluster_client: ClusterClient<'_>,
+    ) -> anyhow::Result<(String, Vec<u8>)> {
+        if let Some(file) = &self.file {
+            let origin = format!("--file {}", file.display());
+            let text = std::fs::read(file).with_context(|| origin.clone())?;
+            return Ok((origin, text));
+        }
+        let given = self.pod.as_deref().unwrap_or_default();
+        cluster::ask(cluster_client.flags, async |Cluster { client, name }| {
+            // If the namespace is given, a dot is part of the name.
+            let default = client.default_namespace().to_owned();
+            let (pod, namespace) = match (cluster_client.namespace, given.rsplit_once('.')) {
+                ("", Some((pod, namespace))) => (pod, namespace),
+                ("", None) => (given, default.as_str()),
+                (namespace, _) => (given, namespace),
+            };
+            let read = pod_port::get(client, namespace, pod, self.proxy_admin_port, path).await;
+            let origin = format!("pod {namespace}/{pod}: {path}");
+            Ok((origin, read.context(name)?))
+        })
+    }
+}
+
+/// Path of Envoy's configuration, endpoints included.
+pub(super) const CONFIGURATION: &str = "/config_dump?include_eds";
+
+/// Path of the endpoints and their health.
+pub(super) const ENDPOINTS: &str = "/clusters?format=json";
+
+/// Port of Envoy's admin interface, as the proxy agent configures it.
+const ADMIN_PORT: u16 = 15000;

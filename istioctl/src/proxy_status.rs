@@ -1,0 +1,185 @@
+//! `istioctl proxy-status`: the proxies that are connected, and whether they use what was sent.
+
+use anyhow::{Context as _, anyhow};
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, ClusterClient};
+use crate::control_plane::{DebugPages, Page};
+use crate::output::Form;
+use crate::table::table;
+use crate::{Failure, Streams, cluster, output};
+
+/// Show the proxies that are connected to the control plane, and whether they are up to date
+///
+/// SYNCED: the proxy has accepted the newest resources. STALE: it has not answered yet. REJECTED: it
+/// has refused the newest ones and uses earlier ones. NOT SENT: it has not asked for them.
+#[derive(Debug, Args)]
+pub(super) struct ProxyStatus {
+    /// A pod, in the given namespace or as NAME.NAMESPACE; all by default
+    #[arg(value_name = "POD[.NAMESPACE]")]
+    pod: Option<String>,
+    #[command(flatten)]
+    pages: DebugPages,
+    /// Output format
+    #[arg(short, long, value_enum, default_value = "table")]
+    output: Form,
+}
+
+impl ProxyStatus {
+    pub(super) fn run(
+        &self,
+        cluster_client: ClusterClient<'_>,
+        streams: &mut Streams<'_>,
+    ) -> Result<(), Failure> {
+        let asked = cluster::ask(cluster_client.flags, async |Cluster { client, name }| {
+            let pages = self.pages.ask(client, cluster_client.control_plane, "/debug/syncz").await;
+            pages.context(name)
+        });
+        let (mut proxies, mut errors) = (Vec::new(), Vec::new());
+        for Page { pod, content } in asked.map_err(Failure::from_error)? {
+            match content {
+                Ok(content) => proxies.extend(connected(&pod, &content)),
+                Err(error) => errors.push(error),
+            }
+        }
+        proxies.retain(|proxy| self.selects(proxy, cluster_client.namespace));
+        proxies.sort_by(|one, other| one.name.cmp(&other.name));
+        let text = match self.output {
+            Form::Table => table(HEADER, &proxies.iter().map(row).collect::<Vec<_>>()),
+            Form::Json => format!("{:#}\n", proxies.iter().map(object).collect::<Value>()),
+        };
+        output::write(streams.output, &text).map_err(Failure::from_error)?;
+        if let Some(pod) = self.pod.as_ref().filter(|_| proxies.is_empty()) {
+            errors.push(anyhow!("{pod} is not connected to the control plane"));
+        }
+        if errors.is_empty() { Ok(()) } else { Err(Failure::Errors(errors)) }
+    }
+
+    /// True for a proxy of the named pod, or of the given namespace.
+    fn selects(&self, proxy: &Proxy, namespace: &str) -> bool {
+        let of_namespace = |name: &str| {
+            proxy.name.strip_suffix(namespace).is_some_and(|pod| {
+                pod.strip_suffix('.').is_some_and(|pod| name.is_empty() || pod == name)
+            })
+        };
+        match (&self.pod, namespace) {
+            (None, "") => true,
+            (Some(pod), "") => proxy.name == *pod,
+            (pod, _) => of_namespace(pod.as_deref().unwrap_or_default()),
+        }
+    }
+}
+
+/// A connected proxy.
+#[derive(Debug, PartialEq, Eq)]
+struct Proxy {
+    /// `POD.NAMESPACE`.
+    name: String,
+    /// State of each type of [`TYPES`].
+    states: Vec<State>,
+    /// Pod of the control plane.
+    control_plane: String,
+}
+
+/// A proxy's state of one type of resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    NotSent,
+    Synced,
+    Stale,
+    Rejected,
+}
+
+impl State {
+    fn of(line: &Value, key: &str) -> Self {
+        let field = |suffix: &str| &line[format!("{key}_{suffix}")];
+        let text = |suffix| field(suffix).as_str().unwrap_or_default();
+        match (text("sent"), text("acked")) {
+            ("", _) => Self::NotSent,
+            (sent, accepted) if sent == accepted => Self::Synced,
+            _ if field("rejected").as_u64().is_some_and(|count| count > 0) => Self::Rejected,
+            _ => Self::Stale,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::NotSent => "NOT SENT",
+            Self::Synced => "SYNCED",
+            Self::Stale => "STALE",
+            Self::Rejected => "REJECTED",
+        }
+    }
+}
+
+/// Proxies of a page `/debug/syncz`.
+fn connected(control_plane: &str, page: &Value) -> Vec<Proxy> {
+    let lines = page.as_array().into_iter().flatten();
+    let proxies = lines.map(|line| Proxy {
+        name: line["proxy"].as_str().unwrap_or_default().to_owned(),
+        states: TYPES.iter().map(|(_, key)| State::of(line, key)).collect(),
+        control_plane: control_plane.to_owned(),
+    });
+    proxies.collect()
+}
+
+fn row(proxy: &Proxy) -> Vec<String> {
+    let states = proxy.states.iter().map(|state| state.word().to_owned());
+    let mut row = vec![proxy.name.clone()];
+    row.extend(states.chain([proxy.control_plane.clone()]));
+    row
+}
+
+fn object(proxy: &Proxy) -> Value {
+    let mut object = json!({"name": proxy.name, "controlPlane": proxy.control_plane});
+    for ((name, _), state) in TYPES.iter().zip(&proxy.states) {
+        object[name.to_lowercase()] = state.word().into();
+    }
+    object
+}
+
+const HEADER: &[&str] = &["NAME", "CDS", "LDS", "EDS", "RDS", "CONTROL PLANE"];
+
+/// Types of resources, and the start of their keys in `/debug/syncz`.
+const TYPES: &[(&str, &str)] =
+    &[("CDS", "cluster"), ("LDS", "listener"), ("EDS", "endpoint"), ("RDS", "route")];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn state_tells_sent_from_accepted() {
+        let line = json!({
+            "proxy": "web-1.shop",
+            "cluster_sent": "a", "cluster_acked": "a", "cluster_rejected": 0,
+            "listener_sent": "b", "listener_acked": "a", "listener_rejected": 0,
+            "endpoint_sent": "b", "endpoint_acked": "a", "endpoint_rejected": 1,
+        });
+        let proxies = connected("pilot-1", &json!([line]));
+        let states = vec![State::Synced, State::Stale, State::Rejected, State::NotSent];
+        let expected =
+            Proxy { name: "web-1.shop".to_owned(), states, control_plane: "pilot-1".to_owned() };
+        assert_eq!(proxies, [expected]);
+    }
+
+    #[test]
+    fn proxies_are_selected_by_pod_and_namespace() {
+        let proxies = connected("pilot-1", &json!([{"proxy": "a.shop"}, {"proxy": "b.backshop"}]));
+        let selected = |pod: Option<&str>, namespace: &str| -> Vec<String> {
+            let command = ProxyStatus {
+                pod: pod.map(str::to_owned),
+                pages: DebugPages::default(),
+                output: Form::Table,
+            };
+            let selected = proxies.iter().filter(|proxy| command.selects(proxy, namespace));
+            selected.map(|proxy| proxy.name.clone()).collect()
+        };
+        assert_eq!(selected(None, ""), ["a.shop", "b.backshop"]);
+        assert_eq!(selected(None, "shop"), ["a.shop"]);
+        assert_eq!(selected(Some("a.shop"), ""), ["a.shop"]);
+        assert_eq!(selected(Some("a"), "shop"), ["a.shop"]);
+        assert!(selected(Some("b"), "shop").is_empty());
+    }
+}

@@ -1,0 +1,109 @@
+//! `istioctl experimental why`: the objects that a resource of a proxy was made from.
+
+use std::fmt::Write as _;
+
+use anyhow::{Context as _, anyhow};
+use clap::Args;
+use serde_json::Value;
+
+use crate::cluster::{Cluster, ClusterClient};
+use crate::control_plane::DebugPages;
+use crate::output::Form;
+use crate::{Failure, Streams, cluster, output};
+
+/// Show the objects that a resource of a proxy was made from
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Why {
+    /// Name of a cluster, listener or route table: `istioctl proxy-config` lists them
+    #[arg(value_name = "RESOURCE")]
+    resource: String,
+    /// The proxy's pod, in the given namespace or as NAME.NAMESPACE
+    #[arg(long, value_name = "POD[.NAMESPACE]")]
+    proxy: String,
+    #[command(flatten)]
+    pages: DebugPages,
+    /// Output format
+    #[arg(short, long, value_enum, default_value = "table")]
+    output: Form,
+}
+
+impl Why {
+    pub(super) fn run(
+        &self,
+        cluster_client: ClusterClient<'_>,
+        streams: &mut Streams<'_>,
+    ) -> Result<(), Failure> {
+        let proxy = match cluster_client.namespace {
+            "" => self.proxy.clone(),
+            namespace => format!("{}.{namespace}", self.proxy),
+        };
+        let query = form_urlencoded::Serializer::new(String::new())
+            .extend_pairs([("proxy", proxy.as_str()), ("resource", self.resource.as_str())])
+            .finish();
+        let path = format!("/debug/why?{query}");
+        let found = cluster::ask(cluster_client.flags, async |Cluster { client, name }| {
+            let pages = self.pages.ask(client, cluster_client.control_plane, &path).await;
+            pages.context(name)
+        });
+        let mut errors = Vec::new();
+        // One replica has the proxy's stream; the others do not know it.
+        for page in found.map_err(Failure::from_error)? {
+            match page.content {
+                Ok(content) if content.as_array().is_some_and(|found| !found.is_empty()) => {
+                    let text = match self.output {
+                        Form::Table => sentences(&content),
+                        Form::Json => format!("{content:#}\n"),
+                    };
+                    return output::write(streams.output, &text).map_err(Failure::from_error);
+                }
+                Ok(_) => errors.push(anyhow!(
+                    "{proxy} has no resource {:?}\n  hint: istioctl proxy-config lists those of a \
+                     pod",
+                    self.resource
+                )),
+                Err(error) => errors.push(error),
+            }
+        }
+        Err(Failure::Errors(errors))
+    }
+}
+
+/// One paragraph per type of resource.
+fn sentences(found: &Value) -> String {
+    let mut text = String::new();
+    for resource in found.as_array().into_iter().flatten() {
+        let kind = resource["type"].as_str().unwrap_or_default();
+        let kind = kind.rsplit('.').next().unwrap_or_default();
+        let name = resource["name"].as_str().unwrap_or_default();
+        let _ = writeln!(text, "{kind} {name} was made from:");
+        for object in resource["objects"].as_array().into_iter().flatten() {
+            let _ = writeln!(text, "  {}", object.as_str().unwrap_or_default());
+        }
+    }
+    text
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  istioctl x why 'outbound|80||web.shop.svc.cluster.local' --proxy client-1.shop
+  istioctl x why virtualInbound --proxy web-1 -n shop";
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn objects_are_listed_by_resource() {
+        let page = json!([{
+            "type": "type.googleapis.com/envoy.config.cluster.v3.Cluster",
+            "name": "outbound|80||web.shop.svc.cluster.local",
+            "objects": ["Service shop/web", "MeshConfig mesh"],
+        }]);
+        let expected = "Cluster outbound|80||web.shop.svc.cluster.local was made from:\n  Service \
+                        shop/web\n  MeshConfig mesh\n";
+        assert_eq!(sentences(&page), expected);
+    }
+}
