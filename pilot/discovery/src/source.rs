@@ -3,6 +3,7 @@
 use http::Extensions;
 use jiff::Timestamp;
 use pilot_xds::messages::Node;
+use pilot_xds::service::Variant;
 use pilot_xds::session::{Request, Response};
 use pilot_xds::streams::{Connection, Observer, ResourceSource};
 use tokio::sync::mpsc;
@@ -31,6 +32,7 @@ impl ResourceSource for Source {
 
     async fn connect(
         &self,
+        variant: Variant,
         node: Node,
         extensions: &Extensions,
     ) -> Result<Connection<Published>, Status> {
@@ -46,7 +48,7 @@ impl ResourceSource for Source {
             proxy.service_account = caller.service_account.clone();
         }
         let ending = || Status::unavailable("the control plane is shutting down");
-        let connected = self.queue.connect(proxy.clone()).await;
+        let connected = self.queue.connect(proxy.clone(), variant).await;
         let (subscription, published) = connected.ok_or_else(ending)?;
         let (sender, inspections) = mpsc::channel(1);
         let since = Timestamp::now();

@@ -27,6 +27,7 @@ pub trait ResourceSource: Clone + Send + Sync + 'static {
     /// request: the acceptor puts the caller's identity there.
     fn connect(
         &self,
+        variant: Variant,
         node: Node,
         extensions: &Extensions,
     ) -> impl Future<Output = Result<Connection<Self::Resources>, Status>> + Send;
@@ -132,7 +133,7 @@ impl<S: ResourceSource> Stream<S> {
     async fn run(mut self, extensions: Extensions) -> Result<(), Status> {
         let Some((first, node)) = self.first_request().await? else { return Ok(()) };
         let node = node.ok_or_else(|| Close::NoNode.status())?;
-        let connection = self.source.connect(node, &extensions).await?;
+        let connection = self.source.connect(self.variant, node, &extensions).await?;
         let Connection { mut published, mut observer, mut inspections } = connection;
         // The credentials have served their purpose.
         drop(extensions);

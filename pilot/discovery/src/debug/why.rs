@@ -5,6 +5,7 @@ use pilot_routing::envoy::clusters::Clusters;
 use pilot_routing::envoy::context::Context;
 use pilot_routing::envoy::endpoints::Endpoints;
 use pilot_routing::envoy::listeners::Listeners;
+use pilot_routing::envoy::name_tables::NameEntries;
 use pilot_routing::envoy::routes::Routes;
 use pilot_routing::view::ProxyView;
 use serde_json::{Value, json};
@@ -20,6 +21,7 @@ pub(super) fn why(publisher: &Publisher, proxy: &ProxyView, name: &str) -> Value
         of_type::<Endpoints>(&context, name),
         of_type::<Listeners>(&context, name),
         of_type::<Routes>(&context, name),
+        of_type::<NameEntries>(&context, name),
     ];
     found.into_iter().flatten().collect()
 }

@@ -3,6 +3,8 @@
 
 mod publisher;
 mod queue;
+#[cfg(test)]
+mod tests;
 mod view_key;
 
 pub use publisher::{Input, ProxyId, Publisher};

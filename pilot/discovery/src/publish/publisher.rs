@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use pilot_registry::changes::Changes;
-use pilot_registry::event::Event;
+use pilot_registry::event::{Event, ObjectKey};
 use pilot_registry::index::Index;
-use pilot_registry::snapshot::Snapshot;
 use pilot_routing::peer_authentication::{PeerAuthentication, PeerAuthentications};
 use pilot_routing::view::{MeshView, ProxyView};
+
+use pilot_xds::service::Variant;
 
 use super::view_key::{ViewKey, is_by_place};
 use crate::resources::{Entries, MeshState, Outbound, OwnResources, Published};
@@ -60,7 +61,9 @@ struct View {
 #[derive(Debug)]
 struct Proxy {
     view: ProxyView,
-    key: ViewKey,
+    variant: Variant,
+    /// Key of its view; `None` until everything was listed.
+    key: Option<ViewKey>,
     published: Published,
 }
 
@@ -151,11 +154,13 @@ impl Publisher {
             let Some(mut proxy) = self.proxies.remove(&id) else { continue };
             let is_affected = self.state.as_ref().is_some_and(|it| affected.includes(it, &proxy));
             let published = if is_affected {
-                let (key, published) = self.resolve(&proxy.view, Some(&proxy.published));
+                let (key, published) =
+                    self.resolve(&proxy.view, proxy.variant, Some(&proxy.published));
                 proxy.key = key;
                 published
             } else {
-                let outbound = self.views.get(&proxy.key).map(|view| Arc::clone(&view.outbound));
+                let view = proxy.key.as_ref().and_then(|key| self.views.get(key));
+                let outbound = view.map(|view| Arc::clone(&view.outbound));
                 let outbound = outbound.unwrap_or_default();
                 Published { outbound, ..proxy.published.clone() }
             };
@@ -170,9 +175,9 @@ impl Publisher {
     }
 
     /// Adds a proxy. Returns its state, which is empty before anything was listed.
-    pub fn connect(&mut self, id: ProxyId, view: ProxyView) -> Published {
-        let (key, published) = self.resolve(&view, None);
-        self.proxies.insert(id, Proxy { view, key, published: published.clone() });
+    pub fn connect(&mut self, id: ProxyId, view: ProxyView, variant: Variant) -> Published {
+        let (key, published) = self.resolve(&view, variant, None);
+        self.proxies.insert(id, Proxy { view, variant, key, published: published.clone() });
         published
     }
 
@@ -193,13 +198,16 @@ impl Publisher {
     }
 
     /// Finds or generates the resources of a proxy.
-    fn resolve(&mut self, proxy: &ProxyView, before: Option<&Published>) -> (ViewKey, Published) {
-        let empty = Snapshot::default();
-        let snapshot = self.state.as_ref().map_or(&empty, |state| &state.snapshot);
-        let key = ViewKey::new(snapshot, proxy, self.by_place);
-        let Some(state) = &self.state else { return (key, Published::default()) };
+    fn resolve(
+        &mut self,
+        proxy: &ProxyView,
+        variant: Variant,
+        before: Option<&Published>,
+    ) -> (Option<ViewKey>, Published) {
+        let Some(state) = &self.state else { return (None, Published::default()) };
+        let key = ViewKey::new(state, proxy, variant, self.by_place);
         let view = self.views.entry(key.clone()).or_insert_with(|| {
-            let mut outbound = Outbound::default();
+            let mut outbound = Outbound::new(variant);
             outbound.rebuild(state, &key.proxy, &mut self.entries);
             self.last_view += 1;
             View { number: self.last_view, outbound: Arc::new(outbound) }
@@ -210,7 +218,7 @@ impl Publisher {
             _ => Arc::new(own),
         };
         let (outbound, view) = (Arc::clone(&view.outbound), view.number);
-        (key, Published { outbound, view, own })
+        (Some(key), Published { outbound, view, own })
     }
 
     fn drop_unused_views(&mut self) {
@@ -245,11 +253,12 @@ impl<'a> Affected<'a> {
 
     fn includes(&self, state: &MeshState, proxy: &Proxy) -> bool {
         let ProxyView { namespace, pod, .. } = &proxy.view;
+        let workloads = &self.changes.workloads;
+        // A pod that is not known by its name is found by its address, whoever had that before.
         let is_unknown = || state.snapshot.workload(namespace, pod).is_none();
-        let mut workloads = self.changes.workloads.iter();
         self.all
             || self.namespaces.contains(namespace)
-            || workloads
-                .any(|key| key.namespace == *namespace && (key.name == *pod || is_unknown()))
+            || workloads.contains(&ObjectKey::new(namespace.clone(), pod.clone()))
+            || (!workloads.is_empty() && is_unknown())
     }
 }

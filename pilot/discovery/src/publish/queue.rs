@@ -9,6 +9,7 @@ use std::thread;
 
 use anyhow::{Context as _, Result};
 use pilot_routing::view::ProxyView;
+use pilot_xds::service::Variant;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::publisher::{Input, ProxyId, Publisher};
@@ -32,7 +33,7 @@ pub struct Subscription {
 
 enum Command {
     Input(Input),
-    Connect(ProxyId, ProxyView, oneshot::Sender<watch::Receiver<Published>>),
+    Connect(ProxyId, Joining),
     Disconnect(ProxyId),
     Inspect(Box<dyn FnOnce(&Publisher) + Send>),
 }
@@ -78,11 +79,12 @@ impl Queue {
     pub async fn connect(
         &self,
         view: ProxyView,
+        variant: Variant,
     ) -> Option<(Subscription, watch::Receiver<Published>)> {
         let id = ProxyId(self.last_id.fetch_add(1, Ordering::Relaxed));
         let subscription = Subscription { id, commands: self.commands.clone() };
         let (reply, published) = oneshot::channel();
-        self.send(Command::Connect(id, view, reply));
+        self.send(Command::Connect(id, Joining { view, variant, reply }));
         Some((subscription, published.await.ok()?))
     }
 
@@ -111,12 +113,19 @@ impl Drop for Subscription {
     }
 }
 
+/// Proxy that connects.
+struct Joining {
+    view: ProxyView,
+    variant: Variant,
+    reply: oneshot::Sender<watch::Receiver<Published>>,
+}
+
 /// State of the thread.
 struct Publishing {
     publisher: Publisher,
     channels: HashMap<ProxyId, watch::Sender<Published>>,
     /// Proxies that connected before the mesh was known.
-    waiting: Vec<(ProxyId, ProxyView, oneshot::Sender<watch::Receiver<Published>>)>,
+    waiting: Vec<(ProxyId, Joining)>,
     synced: watch::Sender<bool>,
 }
 
@@ -142,12 +151,12 @@ impl Publishing {
                 self.publisher.apply(input);
                 return true;
             }
-            Command::Connect(id, view, reply) if self.publisher.state().is_none() => {
-                self.waiting.push((id, view, reply));
+            Command::Connect(id, joining) if self.publisher.state().is_none() => {
+                self.waiting.push((id, joining));
             }
-            Command::Connect(id, view, reply) => self.connect(id, view, reply),
+            Command::Connect(id, joining) => self.connect(id, joining),
             Command::Disconnect(id) => {
-                self.waiting.retain(|(waiting, ..)| *waiting != id);
+                self.waiting.retain(|(waiting, _)| *waiting != id);
                 self.channels.remove(&id);
                 self.publisher.disconnect(id);
             }
@@ -165,19 +174,15 @@ impl Publishing {
         if self.publisher.state().is_some() && !*self.synced.borrow() {
             tracing::info!("objects and settings are listed; serving proxies");
             self.synced.send_replace(true);
-            for (id, view, reply) in std::mem::take(&mut self.waiting) {
-                self.connect(id, view, reply);
+            for (id, joining) in std::mem::take(&mut self.waiting) {
+                self.connect(id, joining);
             }
         }
     }
 
-    fn connect(
-        &mut self,
-        id: ProxyId,
-        view: ProxyView,
-        reply: oneshot::Sender<watch::Receiver<Published>>,
-    ) {
-        let (channel, published) = watch::channel(self.publisher.connect(id, view));
+    fn connect(&mut self, id: ProxyId, joining: Joining) {
+        let Joining { view, variant, reply } = joining;
+        let (channel, published) = watch::channel(self.publisher.connect(id, view, variant));
         self.channels.insert(id, channel);
         // A stream that has ended disconnects.
         let _ = reply.send(published);

@@ -11,29 +11,45 @@ use pilot_routing::envoy::clusters::Clusters;
 use pilot_routing::envoy::context::Context;
 use pilot_routing::envoy::endpoints::Endpoints;
 use pilot_routing::envoy::listeners::Listeners;
+use pilot_routing::envoy::name_tables::{NameEntries, NameTables};
 use pilot_routing::envoy::routes::Routes;
 use pilot_routing::envoy::{Generator, names};
 use pilot_routing::view::ProxyView;
+use pilot_xds::service::Variant;
 
 use super::own::is_own;
 use super::{Entries, Entry, MeshState, Table};
 
 /// Resources of a view by type. Clones share the content.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Outbound {
+    variant: Variant,
     pub(super) clusters: Table,
     pub(super) endpoints: Table,
     pub(super) listeners: Table,
     pub(super) routes: Table,
+    pub(super) names: Table,
+}
+
+impl Default for Outbound {
+    fn default() -> Self {
+        Self::new(Variant::Delta)
+    }
 }
 
 impl Outbound {
+    /// Creates a state without resources.
+    pub fn new(variant: Variant) -> Self {
+        let [clusters, endpoints, listeners, routes, names] = [(); 5].map(|()| Table::default());
+        Self { variant, clusters, endpoints, listeners, routes, names }
+    }
+
     /// Generates all resources anew.
     pub fn rebuild(&mut self, state: &MeshState, proxy: &ProxyView, entries: &mut Entries) {
         let context = Context::new(&state.snapshot, &state.mesh, &state.policies, proxy);
         rebuild::<Clusters>(&mut self.clusters, &context, entries);
         rebuild::<Endpoints>(&mut self.endpoints, &context, entries);
-        self.rebuild_listeners(&context, entries);
+        self.rebuild_layout(&context, entries);
     }
 
     /// Generates the resources that changes of the registry may have changed.
@@ -53,25 +69,30 @@ impl Outbound {
             let service = state.snapshot.service(hostname);
             service.is_none_or(|it| it.resolution == Resolution::OriginalDestination)
         };
-        // Listeners of headless services are bound to the addresses of their endpoints.
+        // Listeners and names of headless services have the addresses of their endpoints.
         if !changes.services.is_empty()
             || changes.endpoint_sets.iter().any(|(hostname, _)| is_headless(hostname))
         {
-            self.rebuild_listeners(&context, entries);
+            self.rebuild_layout(&context, entries);
         }
     }
 
     /// True if both are the same state: one of them is a clone of the other.
     pub fn is_same(&self, other: &Self) -> bool {
         let generations = |it: &Self| {
-            [&it.clusters, &it.endpoints, &it.listeners, &it.routes].map(Table::generation)
+            [&it.clusters, &it.endpoints, &it.listeners, &it.routes, &it.names]
+                .map(Table::generation)
         };
         generations(self) == generations(other)
     }
 
-    fn rebuild_listeners(&mut self, context: &Context<'_>, entries: &mut Entries) {
+    fn rebuild_layout(&mut self, context: &Context<'_>, entries: &mut Entries) {
         rebuild::<Listeners>(&mut self.listeners, context, entries);
         rebuild::<Routes>(&mut self.routes, context, entries);
+        match self.variant {
+            Variant::Delta => rebuild::<NameEntries>(&mut self.names, context, entries),
+            Variant::StateOfTheWorld => rebuild::<NameTables>(&mut self.names, context, entries),
+        }
     }
 }
 

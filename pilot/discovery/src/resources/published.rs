@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pilot_xds::session::{Changes, Found, Name, Reference, Resources};
-use pilot_xds::type_urls::{CLUSTER, ENDPOINT, LISTENER, ROUTE};
+use pilot_xds::type_urls::{CLUSTER, ENDPOINT, LISTENER, NAME_TABLE, ROUTE};
 
 use super::{Entry, Outbound, OwnResources, Table};
 
@@ -57,6 +57,7 @@ impl Outbound {
             ENDPOINT => Some(&self.endpoints),
             LISTENER => Some(&self.listeners),
             ROUTE => Some(&self.routes),
+            NAME_TABLE => Some(&self.names),
             _ => None,
         }
     }
@@ -114,4 +115,4 @@ impl Published {
     }
 }
 
-const TYPES: [&str; 4] = [CLUSTER, ENDPOINT, LISTENER, ROUTE];
+const TYPES: [&str; 5] = [CLUSTER, ENDPOINT, LISTENER, ROUTE, NAME_TABLE];

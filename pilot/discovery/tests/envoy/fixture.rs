@@ -107,10 +107,7 @@ impl Fixture {
     /// Terminates the program, which has to end well, and starts it again.
     pub(crate) fn restart(&mut self) {
         self.server.signal(Signal::TERM).unwrap();
-        wait_for("the program ends", || match self.server.runs() {
-            true => Err("it runs"),
-            false => Ok(()),
-        });
+        wait_for("the program ends", || if self.server.runs() { Err("it runs") } else { Ok(()) });
         assert!(self.log().contains("SIGTERM"), "{}", self.log());
         self.server.start_again(&self.folder).unwrap();
         self.wait_until_ready();
@@ -120,27 +117,6 @@ impl Fixture {
         let debug = self.debug;
         let probe = || http::get(debug, "/ready").and_then(http::Response::expect_ok);
         self.server.wait_until("readiness", PATIENCE, probe).unwrap();
-    }
-
-    /// Sends a request through Envoy. Returns status and body.
-    pub(crate) fn get(&self, port: u16, host: &str) -> Result<(u16, String), String> {
-        let exchange = || {
-            let mut stream = TcpStream::connect(local(port))?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            write!(stream, "GET / HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n")?;
-            let mut text = String::new();
-            stream.read_to_string(&mut text)?;
-            std::io::Result::Ok(text)
-        };
-        let text = exchange().map_err(|error| error.to_string())?;
-        let (head, body) = text.split_once("\r\n\r\n").ok_or("no response")?;
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-        Ok((status.ok_or("no status")?, body.to_owned()))
-    }
-
-    pub(crate) fn answer(&self, port: u16, host: &str, body: &str) -> Result<(), String> {
-        let answer = self.get(port, host)?;
-        if answer == (200, body.to_owned()) { Ok(()) } else { Err(format!("{answer:?}")) }
     }
 
     /// Reads a debug page.
@@ -215,6 +191,28 @@ fn write(directory: &Path, mesh: &Mesh) {
     let new = directory.join(".new");
     fs::write(&new, mesh.yaml()).unwrap();
     fs::rename(new, directory.join("mesh.yaml")).unwrap();
+}
+
+/// Sends a request through Envoy. Returns status and body.
+pub(crate) fn get(port: u16, host: &str) -> Result<(u16, String), String> {
+    let exchange = || {
+        let mut stream = TcpStream::connect(local(port))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        write!(stream, "GET / HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n")?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        std::io::Result::Ok(text)
+    };
+    let text = exchange().map_err(|error| error.to_string())?;
+    let (head, body) = text.split_once("\r\n\r\n").ok_or("no response")?;
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    Ok((status.ok_or("no status")?, body.to_owned()))
+}
+
+/// Checks the answer to a request through Envoy.
+pub(crate) fn expect(port: u16, host: &str, body: &str) -> Result<(), String> {
+    let answer = get(port, host)?;
+    if answer == (200, body.to_owned()) { Ok(()) } else { Err(format!("{answer:?}")) }
 }
 
 pub(crate) fn wait_for<E: Display>(what: &str, probe: impl FnMut() -> Result<(), E>) {

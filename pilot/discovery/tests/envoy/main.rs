@@ -9,7 +9,7 @@ use std::net::TcpListener;
 
 use serde_json::Value;
 
-use fixture::{Backend, Fixture, wait_for};
+use fixture::{Backend, Fixture, expect, get, wait_for};
 use objects::Mesh;
 
 #[test]
@@ -18,19 +18,19 @@ fn files_configure_envoy_and_changes_reach_it() {
     let port = e2e::port::free_port().unwrap();
     let mut fixture = Fixture::start(&Mesh::default().service("web", port, &[one.address]));
     fixture.start_envoy();
-    wait_for("the first answer", || fixture.answer(port, "web.shop.svc.cluster.local", "one"));
+    wait_for("the first answer", || expect(port, "web.shop.svc.cluster.local", "one"));
     // Short names of the proxy's namespace.
-    fixture.answer(port, "web", "one").unwrap();
+    expect(port, "web", "one").unwrap();
 
     fixture.write(&Mesh::default().service("web", port, &[two.address]));
-    wait_for("the changed endpoint", || fixture.answer(port, "web", "two"));
+    wait_for("the changed endpoint", || expect(port, "web", "two"));
 
     // A service comes and goes.
     let both = Mesh::default().service("web", port, &[two.address]);
     fixture.write(&both.clone().service("api", port, &[one.address]));
-    wait_for("the new service", || fixture.answer(port, "api.shop", "one"));
+    wait_for("the new service", || expect(port, "api.shop", "one"));
     fixture.write(&both);
-    wait_for("the removal", || match fixture.get(port, "api.shop") {
+    wait_for("the removal", || match get(port, "api.shop") {
         Ok((200, body)) => Err(format!("still answers {body}")),
         _ => Ok(()),
     });
@@ -44,7 +44,7 @@ fn files_configure_envoy_and_changes_reach_it() {
         if keys.iter().all(|key| line[*key].is_string()) { Ok(()) } else { Err(line.to_string()) }
     });
     assert_eq!(fixture.sent_resources(), 0, "{}", fixture.metrics());
-    fixture.answer(port, "web", "two").unwrap();
+    expect(port, "web", "two").unwrap();
     fixture.is_at_rest();
 }
 
@@ -54,7 +54,7 @@ fn pages_show_proxy_resources_and_their_objects() {
     let port = e2e::port::free_port().unwrap();
     let mut fixture = Fixture::start(&Mesh::default().service("web", port, &[one.address]));
     fixture.start_envoy();
-    wait_for("the first answer", || fixture.answer(port, "web", "one"));
+    wait_for("the first answer", || expect(port, "web", "one"));
     let cluster = format!("outbound|{port}||web.shop.svc.cluster.local");
 
     let page = |path: &str| fixture.page(path).unwrap();
@@ -89,7 +89,7 @@ fn rejected_listener_is_shown_and_others_work() {
     let mesh = Mesh::default().service("web", port, &[one.address]);
     let mut fixture = Fixture::start(&mesh);
     fixture.start_envoy();
-    wait_for("the first answer", || fixture.answer(port, "web", "one"));
+    wait_for("the first answer", || expect(port, "web", "one"));
     fixture.write(&mesh.clone().service("api", taken, &[one.address]));
     let name = format!("127.0.0.1_{taken}");
     let rejected = || -> Result<Value, String> {
@@ -105,6 +105,6 @@ fn rejected_listener_is_shown_and_others_work() {
     assert!(reason.contains("ddress already in use"), "{reason}");
     assert!(fixture.metrics().contains("pilot_total_xds_rejects{type=\"lds\"} "));
     assert!(fixture.log().contains("the proxy rejected a resource"), "{}", fixture.log());
-    fixture.answer(port, "web", "one").unwrap();
+    expect(port, "web", "one").unwrap();
     drop(holder);
 }

@@ -1,5 +1,6 @@
 //! Objects of a mesh as YAML.
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 /// Objects of namespace `shop`.
@@ -16,7 +17,8 @@ impl Mesh {
             .iter()
             .map(|it| format!("{{addresses: [\"{}\"], conditions: {{ready: true}}}}", it.ip()))
             .collect();
-        self.yaml += &format!(
+        write!(
+            self.yaml,
             "---\napiVersion: v1\nkind: Service\nmetadata: {{name: {name}, namespace: shop}}\n\
              spec: {{clusterIP: 10.96.0.10, clusterIPs: [10.96.0.10], selector: {{app: {name}}},\n\
              \x20 ports: [{{name: http, port: {port}, targetPort: {target}}}]}}\n\
@@ -24,7 +26,8 @@ impl Mesh {
              metadata: {{name: {name}-1, namespace: shop, labels: {{kubernetes.io/service-name: {name}}}}}\n\
              ports: [{{name: http, port: {target}}}]\nendpoints: [{}]\n",
             addresses.join(", ")
-        );
+        )
+        .unwrap();
         self
     }
 

@@ -75,6 +75,11 @@ impl<'a> Context<'a> {
         self.names.get_or_init(|| Arc::new(name_table(self.snapshot, &self.proxy.namespace)))
     }
 
+    /// Ports of the proxy's workload to which services lead.
+    pub fn targets(&self) -> &[InboundTarget] {
+        &self.targets
+    }
+
     /// Ports on which the application takes connections through the proxy, each with its oldest
     /// service.
     pub fn inbound_ports(&self) -> impl Iterator<Item = &InboundTarget> {

@@ -11,7 +11,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
 use pilot_xds::messages::Node;
 use pilot_xds::server::DiscoveryServer;
-use pilot_xds::service::DiscoveryService;
+use pilot_xds::service::{DiscoveryService, Variant};
 use pilot_xds::session::{Limits, TypeView};
 use pilot_xds::streams::{Connection, ResourceSource, Streams};
 use tokio::net::TcpListener;
@@ -40,7 +40,12 @@ type Inspections = mpsc::Sender<oneshot::Sender<Vec<TypeView>>>;
 impl ResourceSource for Source {
     type Resources = State;
 
-    async fn connect(&self, node: Node, _: &Extensions) -> Result<Connection<State>, Status> {
+    async fn connect(
+        &self,
+        _: Variant,
+        node: Node,
+        _: &Extensions,
+    ) -> Result<Connection<State>, Status> {
         assert!(node.id.starts_with("sidecar~"), "{}", node.id);
         let (sender, inspections) = mpsc::channel(1);
         *self.inspections.lock().unwrap() = Some(sender);
