@@ -108,5 +108,5 @@ fn plaintext_discovery_is_not_reachable() {
     assert!(!args.iter().any(|arg| arg.starts_with("--grpcAddr")), "{args:?}");
     let policy: NetworkPolicy = own("NetworkPolicy", "pilot-discovery");
     let rules = policy.spec.unwrap().ingress.unwrap();
-    assert!(rules[0]._from.is_none() && rules[1]._from.is_some(), "metrics are not for all pods");
+    assert!(rules[0].from.is_none() && rules[1].from.is_some(), "metrics are not for all pods");
 }
