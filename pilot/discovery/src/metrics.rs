@@ -138,7 +138,9 @@ mod tests {
     #[test]
     fn names_are_those_of_istio() {
         let metrics = Metrics::default();
-        metrics.pushes.get_or_create(&TypeLabel::new(CLUSTER)).inc();
+        for family in [&metrics.pushes, &metrics.resources, &metrics.rejects, &metrics.updates] {
+            family.get_or_create(&TypeLabel::new(CLUSTER)).inc();
+        }
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &metrics.registry()).unwrap();
         assert!(text.contains("\npilot_xds_pushes{type=\"cds\"} 1\n"), "{text}");

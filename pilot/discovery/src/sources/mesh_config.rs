@@ -1,10 +1,17 @@
 //! Settings of the mesh.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Result, anyhow};
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client};
+use kube_access::with_causes;
 use mesh::mesh_config::MeshConfig;
 use pilot_routing::view::MeshView;
+use tokio::time::sleep;
 
 use super::{FILES_INTERVAL, Sink};
 use crate::publish::Input;
@@ -45,4 +52,56 @@ impl Reader {
         let kept = "the last valid settings stay";
         match local_files::follow(FILES_INTERVAL, None, kept, read, offer).await {}
     }
+
+    /// Watches the `ConfigMap` of a revision. Without it Istio's defaults apply. The watch selects
+    /// the one name, because the permissions cover no other.
+    pub(super) async fn watch(&self, client: Client, revision: &str, sink: &Sink) {
+        let name = match revision {
+            "" | "default" => CONFIG_MAP.to_owned(),
+            revision => format!("{CONFIG_MAP}-{revision}"),
+        };
+        let api: Api<ConfigMap> = Api::namespaced(client, &self.namespace);
+        let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+        let mut events = Box::pin(kube::runtime::watcher(api, config));
+        let (mut text, mut is_failing) = (String::new(), false);
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Init) => {
+                    text.clear();
+                    continue;
+                }
+                Ok(Event::InitApply(map)) => {
+                    text = document(map);
+                    continue;
+                }
+                Ok(Event::InitDone) => {}
+                Ok(Event::Apply(map)) => text = document(map),
+                Ok(Event::Delete(_)) => text.clear(),
+                Err(error) => {
+                    if !std::mem::replace(&mut is_failing, true) {
+                        let error = with_causes(&error);
+                        tracing::warn!(config_map = name, error, "watch failed; retrying");
+                    }
+                    sleep(PAUSE).await;
+                    continue;
+                }
+            }
+            is_failing = false;
+            match self.read(&text) {
+                Ok(mesh) => sink.settings(Input::Mesh(mesh)),
+                Err(error) => tracing::warn!(
+                    "ConfigMap {}/{name}: key {KEY}: {error}; the last valid settings stay",
+                    self.namespace
+                ),
+            }
+        }
+    }
 }
+
+fn document(map: ConfigMap) -> String {
+    map.data.and_then(|mut data| data.remove(KEY)).unwrap_or_default()
+}
+
+const CONFIG_MAP: &str = "istio";
+const KEY: &str = "mesh";
+const PAUSE: Duration = Duration::from_secs(1);

@@ -2,6 +2,7 @@
 
 mod client;
 mod mesh_config;
+mod policies;
 
 use std::path::Path;
 use std::time::Duration;
@@ -37,28 +38,34 @@ pub async fn follow(args: &DiscoveryArgs, sink: Sink) -> Result<JoinSet<()>> {
         ObjectDefaults { domain: args.domain.as_str().into(), ..ObjectDefaults::default() };
     let mesh = mesh_config::Reader::new(&args.namespace);
     if let (RegistryKind::Files, Some(directory)) = (args.registries, &args.config_dir) {
-        let (directory, sink) = (directory.clone(), sink.clone());
-        tasks.spawn(async move { follow_files(&directory, defaults, sink).await });
+        let (objects, policies) = ((directory.clone(), sink.clone()), directory.clone());
+        tasks.spawn(async move { follow_files(&objects.0, defaults, objects.1).await });
+        let policies_sink = sink.clone();
+        tasks.spawn(async move { policies::follow_directory(&policies, &policies_sink).await });
+        if args.mesh_config.is_none() {
+            sink.settings(Input::Mesh(mesh.read("")?));
+        }
     } else {
         let client = client(args).await?;
+        tasks.spawn(policies::watch(client.clone(), sink.clone()));
+        if args.mesh_config.is_none() {
+            let (mesh, client, sink) = (mesh.clone(), client.clone(), sink.clone());
+            let revision = args.revision.clone();
+            tasks.spawn(async move { mesh.watch(client, &revision, &sink).await });
+        }
         let sink = sink.clone();
         sink.settings(Input::PeerAuthentications(Vec::new()));
         tasks.spawn(async move {
             match kubernetes::watch(client, defaults, |event| sink.registry(event)).await {}
         });
     }
-    match &args.mesh_config {
-        Some(file) => {
-            let file = file.clone();
-            tasks.spawn(async move { mesh.follow_file(&file, &sink).await });
-        }
-        None => sink.settings(Input::Mesh(mesh.read("")?)),
+    if let Some(file) = args.mesh_config.clone() {
+        tasks.spawn(async move { mesh.follow_file(&file, &sink).await });
     }
     Ok(tasks)
 }
 
 async fn follow_files(directory: &Path, defaults: ObjectDefaults, sink: Sink) {
-    sink.settings(Input::PeerAuthentications(Vec::new()));
     match files::watch(directory, FILES_INTERVAL, defaults, |event| sink.registry(event)).await {}
 }
 

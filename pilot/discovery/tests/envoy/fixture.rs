@@ -73,7 +73,7 @@ impl Fixture {
         write(directory.path(), mesh);
         let [grpc, debug, monitoring, admin] = [(); 4].map(|()| local(free_port().unwrap()));
         // Without an agent, Envoy has no certificate.
-        let settings = folder.write("mesh-config.yaml", "enableAutoMtls: false\n").unwrap();
+        let settings = folder.write(SETTINGS, "enableAutoMtls: false\n").unwrap();
         let arguments = [
             "discovery".to_owned(),
             "--registries=Files".to_owned(),
@@ -94,6 +94,11 @@ impl Fixture {
     /// Replaces the objects.
     pub(crate) fn write(&self, mesh: &Mesh) {
         write(self.directory.path(), mesh);
+    }
+
+    /// Replaces the mesh configuration.
+    pub(crate) fn settings(&self, document: &str) {
+        self.folder.write(SETTINGS, document).unwrap();
     }
 
     pub(crate) fn start_envoy(&mut self) {
@@ -224,3 +229,4 @@ fn local(port: u16) -> SocketAddr {
 }
 
 const PATIENCE: Duration = Duration::from_secs(60);
+const SETTINGS: &str = "mesh-config.yaml";

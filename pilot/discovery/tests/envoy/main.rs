@@ -108,3 +108,34 @@ fn rejected_listener_is_shown_and_others_work() {
     expect(port, "web", "one").unwrap();
     drop(holder);
 }
+
+#[test]
+fn policies_and_settings_of_files_apply_at_run_time() {
+    let port = e2e::port::free_port().unwrap();
+    let mesh = Mesh::default().service("web", port, &[]);
+    let fixture = Fixture::start(&mesh);
+    let config = || fixture.page("/debug/config").unwrap();
+    assert_eq!(config()["peerAuthentications"], serde_json::json!([]));
+    fixture.write(&mesh.clone().strict("default"));
+    wait_for("the policy", || match config()["peerAuthentications"][0]["mode"].as_str() {
+        Some("Strict") => Ok(()),
+        _ => Err(config().to_string()),
+    });
+    fixture.write(&mesh);
+    wait_for("the end of the policy", || {
+        let is_gone = config()["peerAuthentications"][0].is_null();
+        if is_gone { Ok(()) } else { Err(config().to_string()) }
+    });
+    fixture.settings("outboundTrafficPolicy: {mode: REGISTRY_ONLY}\n");
+    wait_for("the settings", || match config()["mesh"]["outboundTrafficPolicy"].as_str() {
+        Some("RegistryOnly") => Ok(()),
+        _ => Err(config().to_string()),
+    });
+    // An invalid document leaves the settings as they are.
+    fixture.settings("outboundTrafficPolicy: [\n");
+    wait_for("the warning", || {
+        let is_logged = fixture.log().contains("the last valid settings stay");
+        if is_logged { Ok(()) } else { Err(fixture.log()) }
+    });
+    assert_eq!(config()["mesh"]["outboundTrafficPolicy"], "RegistryOnly");
+}

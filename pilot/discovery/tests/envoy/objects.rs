@@ -31,6 +31,17 @@ impl Mesh {
         self
     }
 
+    /// Adds a policy of the namespace for strict mutual TLS.
+    pub(crate) fn strict(mut self, name: &str) -> Self {
+        write!(
+            self.yaml,
+            "---\napiVersion: security.istio.io/v1\nkind: PeerAuthentication\n\
+             metadata: {{name: {name}, namespace: shop}}\nspec: {{mtls: {{mode: STRICT}}}}\n"
+        )
+        .unwrap();
+        self
+    }
+
     /// The objects.
     pub(crate) fn yaml(&self) -> &str {
         &self.yaml

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 pub use self::directory::{Directory, DirectoryUpdate};
 pub use self::objects::FileObjects;
-pub use self::parse::{FileError, ParsedFile, parse};
+pub use self::parse::{FileError, ParsedFile, objects_of_kind, parse};
 use crate::event::Event;
 use crate::manifest::ObjectDefaults;
 

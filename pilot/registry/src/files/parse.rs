@@ -50,6 +50,19 @@ pub fn parse(text: &str, defaults: &ObjectDefaults) -> Result<ParsedFile, FileEr
     Ok(file)
 }
 
+/// Objects of one kind in a file. Documents that cannot be parsed are left to [`parse`] to report.
+pub fn objects_of_kind(content: &[u8], kind: &str) -> Vec<Value> {
+    let text = String::from_utf8_lossy(content);
+    let documents = split(&text).into_iter().map(|document| yaml::parse_file(document.text));
+    let objects = documents.filter_map(Result::ok).flat_map(|mut object| {
+        match object.get_mut("items").map(Value::take) {
+            Some(Value::Array(items)) => items,
+            _ => vec![object],
+        }
+    });
+    objects.filter(|object| object["kind"] == kind).collect()
+}
+
 struct DocumentReader<'a> {
     document: Document<'a>,
     /// Number of the document in the file, from 1.
@@ -90,6 +103,8 @@ impl DocumentReader<'_> {
                 let object = self.object::<NamespaceManifest>(value, false)?;
                 self.add(object, |objects| &mut objects.namespaces)
             }
+            // Policies are no part of the services model: see `objects_of_kind`.
+            (version, "PeerAuthentication") if version.starts_with("security.istio.io/") => Ok(()),
             _ => {
                 let number = self.number;
                 let problem = format!(

@@ -166,3 +166,12 @@ async fn until(condition: impl Fn() -> bool) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
+
+#[test]
+fn objects_of_a_kind_are_found_in_lists_too() {
+    let text =
+        "kind: A\nn: 1\n---\nkind: List\nitems: [{kind: A, n: 2}, {kind: B}]\n---\n: {\n---\n3\n";
+    let found = pilot_registry::files::objects_of_kind(text.as_bytes(), "A");
+    let numbers: Vec<_> = found.iter().map(|object| object["n"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, [1, 2]);
+}

@@ -1,0 +1,128 @@
+//! Policies of mutual TLS: objects `PeerAuthentication`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client};
+use kube_access::with_causes;
+use pilot_registry::event::ObjectKey;
+use pilot_registry::files;
+use pilot_routing::peer_authentication::{KIND, PLURAL, PeerAuthentication};
+use serde_json::Value;
+use tokio::time::sleep;
+
+use super::{FILES_INTERVAL, Sink};
+use crate::publish::Input;
+
+/// Known policies. An invalid object counts as absent.
+#[derive(Debug, Default)]
+struct Policies {
+    known: BTreeMap<ObjectKey, PeerAuthentication>,
+}
+
+impl Policies {
+    fn set(&mut self, key: ObjectKey, object: &Value) {
+        match PeerAuthentication::from_object(object) {
+            Ok(policy) => drop(self.known.insert(key, policy)),
+            Err(error) => {
+                tracing::warn!("{error}; the mesh does not use it");
+                self.known.remove(&key);
+            }
+        }
+    }
+
+    fn input(&self) -> Input {
+        Input::PeerAuthentications(self.known.values().cloned().collect())
+    }
+}
+
+/// Watches the objects of a cluster. Without their definition there is none, until it is added.
+pub(super) async fn watch(client: Client, sink: Sink) {
+    let version = GroupVersionKind::gvk("security.istio.io", "v1", KIND);
+    let resource = ApiResource::from_gvk_with_plural(&version, PLURAL);
+    let api: Api<DynamicObject> = Api::all_with(client, &resource);
+    let config = watcher::Config::default().timeout(WATCH_TIMEOUT);
+    let mut events = Box::pin(kube::runtime::watcher(api, config));
+    let (mut policies, mut listing) = (Policies::default(), Policies::default());
+    let mut is_failing = false;
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Init) => {
+                listing = Policies::default();
+                continue;
+            }
+            Ok(Event::InitApply(object)) => {
+                set(&mut listing, &object);
+                continue;
+            }
+            Ok(Event::InitDone) => policies = std::mem::take(&mut listing),
+            Ok(Event::Apply(object)) => set(&mut policies, &object),
+            Ok(Event::Delete(object)) => drop(policies.known.remove(&key(&object))),
+            Err(error) if is_undefined(&error) => {
+                policies = Policies::default();
+                sink.settings(policies.input());
+                sleep(WITHOUT_DEFINITION).await;
+                continue;
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut is_failing, true) {
+                    let error = with_causes(&error);
+                    tracing::warn!(
+                        resource = PLURAL,
+                        error,
+                        "watch failed; the last known objects stay"
+                    );
+                }
+                sleep(PAUSE).await;
+                continue;
+            }
+        }
+        is_failing = false;
+        sink.settings(policies.input());
+    }
+}
+
+/// True if the cluster does not know the kind.
+fn is_undefined(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404)
+}
+
+fn set(policies: &mut Policies, object: &DynamicObject) {
+    let Ok(value) = serde_json::to_value(object) else { return };
+    policies.set(key(object), &value);
+}
+
+fn key(object: &DynamicObject) -> ObjectKey {
+    let metadata = &object.metadata;
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    ObjectKey::new(text(&metadata.namespace), text(&metadata.name))
+}
+
+/// Follows the objects of a directory. Other objects, and files that cannot be parsed, are the
+/// registry's to report.
+pub(super) async fn follow_directory(directory: &Path, sink: &Sink) {
+    let read = || {
+        let files = files::read(directory);
+        let files = files.map_err(|error| format!("{}: {error}", directory.display()))?;
+        Ok(files.values().flat_map(|content| files::objects_of_kind(content, KIND)).collect())
+    };
+    let offer = |objects: &Vec<Value>| {
+        let mut policies = Policies::default();
+        for object in objects {
+            let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
+            policies.set(ObjectKey::new(text("namespace"), text("name")), object);
+        }
+        sink.settings(policies.input());
+        Ok(())
+    };
+    match local_files::follow(FILES_INTERVAL, None, "the last policies stay", read, offer).await {}
+}
+
+/// Seconds after which a watch is opened anew.
+const WATCH_TIMEOUT: u32 = 290;
+const PAUSE: Duration = Duration::from_secs(1);
+const WITHOUT_DEFINITION: Duration = Duration::from_secs(10);
