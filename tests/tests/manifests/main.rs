@@ -38,6 +38,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, Service, ServiceA
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
 use crate::custom::{CertificateSpec, Custom, IssuerSpec, PrometheusRuleSpec, ServiceMonitorSpec};
@@ -59,6 +60,7 @@ fn every_field_exists_in_its_kind() {
                 "ClusterRole" => retyped::<ClusterRole>(&document),
                 "ClusterRoleBinding" => retyped::<ClusterRoleBinding>(&document),
                 "ConfigMap" => retyped::<ConfigMap>(&document),
+                "CustomResourceDefinition" => retyped::<CustomResourceDefinition>(&document),
                 "Deployment" => retyped::<Deployment>(&document),
                 "HorizontalPodAutoscaler" => retyped::<HorizontalPodAutoscaler>(&document),
                 "Issuer" => retyped::<Custom<IssuerSpec>>(&document),

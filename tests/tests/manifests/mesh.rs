@@ -38,7 +38,12 @@ fn whole_mesh_has_the_base_unchanged_but_for_the_proxys_image() {
         }
     }
     for name in mesh.keys().filter(|name| !base.contains_key(*name)) {
-        assert!(name.contains("pilot-discovery") || name.contains("istiod"), "{name}");
+        assert!(
+            ["pilot-discovery", "istiod", "peerauthentications"]
+                .iter()
+                .any(|one| name.contains(one)),
+            "{name}"
+        );
     }
     let text = |file: &str| std::fs::read_to_string(manifests().join(file)).unwrap();
     let expected = text("base/values.yaml").replace(
@@ -69,6 +74,7 @@ fn control_plane_has_rights_pinned_by_name() {
         [
             "secrets pilot-discovery-ca: get list watch update",
             "secrets (any name): create",
+            "configmaps istio: list watch",
             "events (any name): create",
         ]
     );

@@ -61,10 +61,15 @@ fn install(cluster: &Cluster) -> Result<()> {
 
 type Story = fn(&Cluster) -> Result<()>;
 
-const STORIES: [(&str, Story); 1] = [(
-    "requests_between_sidecars_are_encrypted_on_the_wire",
-    stories::requests_between_sidecars_are_encrypted_on_the_wire,
-)];
+/// Lists the stories with their names.
+macro_rules! stories {
+    ($($module:ident::$story:ident)*) => { [$((stringify!($story), $module::$story as Story)),*] };
+}
+
+const STORIES: [(&str, Story); 2] = stories![
+    stories::requests_between_sidecars_are_encrypted_on_the_wire
+    stories::strict_mode_rejects_plaintext
+];
 /// Number of Istio's entries for the default revision.
 const ENTRIES: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(120);

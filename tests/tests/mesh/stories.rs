@@ -41,6 +41,36 @@ pub(crate) fn requests_between_sidecars_are_encrypted_on_the_wire(cluster: &Clus
     Ok(())
 }
 
+pub(crate) fn strict_mode_rejects_plaintext(cluster: &Cluster) -> Result<()> {
+    // The pods of the story before.
+    let (shop, outside) =
+        (cluster.existing_namespace("shop"), cluster.existing_namespace("outside"));
+    let client = shop.pod("app=client")?;
+    let by_client =
+        || shop.exec(name_of(&client), "client", &["wget", "-q", "-O", "-", "http://web"]);
+    let by_outside = || {
+        let command = ["wget", "-q", "-O", "-", "http://web.shop"];
+        outside.exec("outside", "outside", &command)
+    };
+    ensure!(by_outside()? == PAGE, "plaintext is accepted by default");
+    shop.apply(&policy("STRICT"))?;
+    wait::until("plaintext is rejected", PATIENCE, || match by_outside() {
+        Ok(page) => Err(format!("answered with {page:?}")),
+        Err(_) => Ok(()),
+    })?;
+    ensure!(by_client()? == PAGE, "mutual TLS is accepted");
+    shop.apply(&policy("PERMISSIVE"))?;
+    wait::until("plaintext is accepted", PATIENCE, by_outside)?;
+    Ok(())
+}
+
+fn policy(mode: &str) -> String {
+    format!(
+        "apiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {{name: default}}\n\
+         spec: {{mtls: {{mode: {mode}}}}}\n"
+    )
+}
+
 /// Requests the page of a host, and returns it with the packets of the server's pod.
 fn request(
     namespace: &Namespace<'_>,

@@ -54,7 +54,6 @@ pub async fn follow(args: &DiscoveryArgs, sink: Sink) -> Result<JoinSet<()>> {
             tasks.spawn(async move { mesh.watch(client, &revision, &sink).await });
         }
         let sink = sink.clone();
-        sink.settings(Input::PeerAuthentications(Vec::new()));
         tasks.spawn(async move {
             match kubernetes::watch(client, defaults, |event| sink.registry(event)).await {}
         });
