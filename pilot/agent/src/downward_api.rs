@@ -3,23 +3,27 @@
 use std::collections::BTreeMap;
 use std::str::Chars;
 
-/// Label or annotation whose value is no text.
+/// Invalid label or annotation.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("the value of {key} is not UTF-8 text")]
-pub struct InvalidText {
-    key: String,
+pub enum InvalidLine {
+    /// The line has another form, which the kubelet does not write.
+    #[error("line {0} is not KEY=\"VALUE\"")]
+    Form(usize),
+    /// The value is no text.
+    #[error("the value of {0} is not UTF-8 text")]
+    Text(String),
 }
 
-/// Parses lines `key="value"`. The value is a string as Go quotes it. A line of another form is
-/// left out, since the kubelet writes none.
-pub fn parse(text: &str) -> Result<BTreeMap<String, String>, InvalidText> {
-    let entry = |line: &str| {
-        let (key, value) = line.split_once('=')?;
-        let text = String::from_utf8(unquote(value)?);
-        let text = text.map_err(|_| InvalidText { key: key.to_owned() });
-        Some(text.map(|text| (key.to_owned(), text)))
+/// Parses lines `key="value"`. The value is a string as Go quotes it. Blank lines are left out.
+pub fn parse(text: &str) -> Result<BTreeMap<String, String>, InvalidLine> {
+    let entry = |(number, line): (usize, &str)| {
+        let quoted = line.split_once('=').filter(|(key, _)| !key.is_empty());
+        let entry = quoted.and_then(|(key, value)| Some((key, unquote(value)?)));
+        let (key, value) = entry.ok_or(InvalidLine::Form(number))?;
+        let text = String::from_utf8(value).map_err(|_| InvalidLine::Text(key.to_owned()))?;
+        Ok((key.to_owned(), text))
     };
-    text.lines().filter_map(entry).collect()
+    (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()).map(entry).collect()
 }
 
 /// Returns the bytes of a string literal of Go; `None` if it is malformed.
@@ -88,9 +92,11 @@ mod tests {
     }
 
     #[test]
-    fn malformed_lines_are_left_out() {
-        let text = "a=b\nc\n=\nd=\"x\\q\"\ne=\"\\\"\nf=\"\\u12\"\n";
-        assert!(parse(text).unwrap().is_empty());
+    fn malformed_line_is_an_error() {
+        for line in ["a=b", "c", "=\"\"", "d=\"x\\q\"", "e=\"\\\"", "f=\"\\u12\""] {
+            let error = parse(&format!("ok=\"1\"\n\n{line}\n")).unwrap_err();
+            assert_eq!(error.to_string(), "line 3 is not KEY=\"VALUE\"", "{line}");
+        }
     }
 
     #[test]

@@ -91,6 +91,8 @@ fn invalid_values_of_flags_are_usage_errors() {
         "proxy --proxyComponentLogLevel=misc:error,upstream:loud",
         "wait --url=foo",
         "wait --timeoutSeconds=0",
+        "wait --timeoutSeconds=18446744073709551615",
+        "wait --timeoutSeconds -1",
         "wait --requestTimeoutMillis=0",
         "wait --periodMillis=0",
         "wait --url=https://localhost/",

@@ -12,13 +12,13 @@ pub struct WaitArgs {
     #[arg(long, default_value = "http://localhost:15021/healthz/ready", value_parser = http_url)]
     pub url: Uri,
     /// Maximum wait in seconds
-    #[arg(long = "timeoutSeconds", value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    #[arg(long = "timeoutSeconds", value_name = "SECONDS", allow_negative_numbers = true, default_value = "60", value_parser = seconds)]
     pub timeout: Duration,
     /// Delay between two requests in milliseconds
-    #[arg(long = "periodMillis", value_name = "MILLISECONDS", default_value = "500", value_parser = milliseconds)]
+    #[arg(long = "periodMillis", value_name = "MILLISECONDS", allow_negative_numbers = true, default_value = "500", value_parser = milliseconds)]
     pub period: Duration,
     /// Timeout of a request in milliseconds
-    #[arg(long = "requestTimeoutMillis", value_name = "MILLISECONDS", default_value = "500", value_parser = milliseconds)]
+    #[arg(long = "requestTimeoutMillis", value_name = "MILLISECONDS", allow_negative_numbers = true, default_value = "500", value_parser = milliseconds)]
     pub request_timeout: Duration,
 }
 
@@ -31,14 +31,14 @@ fn http_url(text: &str) -> Result<Uri, String> {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    positive(text).map(Duration::from_secs)
+    positive(text).map(|number| Duration::from_secs(number.into()))
 }
 
 fn milliseconds(text: &str) -> Result<Duration, String> {
-    positive(text).map(Duration::from_millis)
+    positive(text).map(|number| Duration::from_millis(number.into()))
 }
 
-fn positive(text: &str) -> Result<u64, String> {
+fn positive(text: &str) -> Result<u32, String> {
     let number = text.parse().ok().filter(|number| *number > 0);
-    number.ok_or_else(|| "expected a whole number, 1 or more".to_owned())
+    number.ok_or_else(|| format!("expected a whole number from 1 to {}", u32::MAX))
 }

@@ -123,7 +123,7 @@ fn interval(annotations: &Annotations, key: &'static str) -> Result<Option<Durat
     // Envoy's bounds of both intervals.
     let valid = Duration::from_millis(1)..Duration::from_secs(300);
     let parsed = go_duration::positive(text).ok().filter(|duration| valid.contains(duration));
-    let expected = "expected a duration from 1ms to 5m, such as 5s";
+    let expected = "expected a duration from 1ms to less than 5m, such as 5s";
     parsed.map(Some).ok_or_else(|| ConfigError::annotation(key, text, expected))
 }
 

@@ -249,9 +249,9 @@ impl Scraper {
         result: Result<T, ScrapeError>,
     ) -> Option<T> {
         result
-            .inspect_err(|error| {
+            .map_err(|error| {
                 self.metrics.count_failure(source);
-                let error = error.to_string();
+                let error = format!("{:#}", anyhow::Error::new(error));
                 if self.failures.insert(name, &error) {
                     tracing::warn!("metrics of {name} are missing or incomplete: {error}");
                 }

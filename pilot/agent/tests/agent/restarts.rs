@@ -1,7 +1,9 @@
 //! Hot restarts after changes of the pod's files.
 
 use anyhow::{Result, ensure};
+use e2e::mesh_authority::MeshAuthority;
 use e2e::wait;
+use serde_json::json;
 
 use crate::control_plane::Configuration;
 use crate::control_plane::resources::Tls;
@@ -16,6 +18,7 @@ tests![
     invalid_annotation_keeps_old_bootstrap,
     invalid_override_keeps_old_bootstrap,
     changed_bootstrap_drains_and_exits_if_chosen,
+    changed_certificate_of_the_bootstrap_restarts_envoy,
 ];
 
 fn three_changed_files_lose_no_request() -> Result<()> {
@@ -130,8 +133,8 @@ fn rejected_configuration_prevents_a_restart() -> Result<()> {
 
 /// Returns an override that adds a cluster.
 fn custom_bootstrap(cluster: &str) -> String {
-    let cluster = serde_json::json!({ "name": cluster, "type": "STATIC" });
-    serde_json::json!({ "static_resources": { "clusters": [cluster] } }).to_string()
+    let cluster = json!({ "name": cluster, "type": "STATIC" });
+    json!({ "static_resources": { "clusters": [cluster] } }).to_string()
 }
 
 /// Without hot restart, the kubelet restarts the container, whose proxy has the new bootstrap.
@@ -161,5 +164,25 @@ fn changed_bootstrap_drains_and_exits_if_chosen() -> Result<()> {
     pod.stop()
 }
 
+/// Envoy reads the tracer's CA when it starts, and not again.
+fn changed_certificate_of_the_bootstrap_restarts_envoy() -> Result<()> {
+    let mut pod = Pod::new()?;
+    start_backend(&pod.namespace)?;
+    pod.proxy_config["tracing"] = json!({
+        "zipkin": { "address": "127.0.0.1:9411" },
+        "tlsSettings": { "mode": "SIMPLE", "caCertificates": pod.path(TRACER_CA) },
+    });
+    pod.write(TRACER_CA, pod.plane.authority.root())?;
+    let mut pod = pod.started()?;
+    pod.write(TRACER_CA, "no certificate")?;
+    pod.wait_for_readiness(200, "Envoy keeps its old bootstrap: the new one failed: ")?;
+    pod.write(TRACER_CA, MeshAuthority::create()?.root())?;
+    pod.wait_for_epoch(1)?;
+    pod.wait_for_no_condition()?;
+    pod.wait_for_answer(8080)?;
+    pod.stop()
+}
+
+const TRACER_CA: &str = "etc/tracer-ca.pem";
 const CONFIG: &str = "proxy.istio.io/config";
 const OVERRIDE: &str = "etc/istio/custom-bootstrap/custom_bootstrap.json";
