@@ -61,6 +61,7 @@ bench: build ## Measure time, instructions, allocations: docs/performance.md (ro
 	cargo bench --locked --package injector --bench review_instructions --bench allocations
 	cargo bench --locked --package istioctl --bench kube_inject
 	cargo bench --locked --package injector --bench review
+	cargo bench --locked --package pilot-routing --bench generation
 
 images: build ## Leave the images of our programs in dist/, as archives to load
 	cargo run --locked --quiet --package e2e --bin images

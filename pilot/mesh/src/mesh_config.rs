@@ -1,5 +1,7 @@
 //! `MeshConfig`: the mesh-wide settings.
 
+use std::time::Duration;
+
 use documents::kubernetes_object;
 use documents::notice::{self, Oddity};
 use documents::unknown_keys::{Shape, unknown_keys};
@@ -75,6 +77,11 @@ impl MeshConfig {
             document,
             repeated,
         })
+    }
+
+    /// Returns a duration; `None` if it is unset or invalid.
+    pub fn duration(&self, key: &str) -> Option<Duration> {
+        go_duration::non_negative(self.document.get(key)?.as_str()?).ok()
     }
 
     /// Returns the suspicious parts of the document: keys that Istio does not know.

@@ -18,6 +18,8 @@ pub struct Workload {
     pub namespace: Arc<str>,
     /// Addresses, the primary one first.
     pub addresses: Vec<IpAddr>,
+    /// Name of the Deployment, StatefulSet or other object that the pod belongs to, or its own.
+    pub owner: Arc<str>,
     /// Labels; their sets are the versions of a service.
     pub labels: Labels,
     /// Name of the service account.

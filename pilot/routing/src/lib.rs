@@ -1,6 +1,7 @@
 //! Configuration of a proxy, generated from the services model. The crate is pure: a snapshot, the
 //! settings of the mesh and a view of the proxy come in, resources come out.
 
+pub mod access_log;
 #[cfg(feature = "envoy")]
 pub mod envoy;
 pub mod node;

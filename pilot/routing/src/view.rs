@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use mesh::mesh_config::{InboundTrafficPolicy, MeshConfig};
 use pilot_registry::labels::Labels;
 use pilot_registry::locality::Locality;
 use serde_json::Value;
+
+use crate::access_log::AccessLog;
 
 /// Proxy that configuration is generated for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -92,6 +95,13 @@ pub struct MeshView {
     pub auto_mtls: bool,
     /// Lowest version of TLS between proxies.
     pub min_tls_version: TlsVersion,
+    /// Access log.
+    pub access_log: Option<Arc<AccessLog>>,
+    /// Time to wait for the first bytes of a client where the protocol is detected; without limit
+    /// if zero.
+    pub detection_timeout: Duration,
+    /// Name of the Kubernetes cluster.
+    pub cluster_id: Arc<str>,
 }
 
 /// Traffic to hosts that the mesh does not know: `outboundTrafficPolicy`.
@@ -200,6 +210,9 @@ impl MeshView {
                 Some("TLSV1_3") => TlsVersion::V1_3,
                 _ => TlsVersion::V1_2,
             },
+            access_log: AccessLog::new(mesh).map(Arc::new),
+            detection_timeout: mesh.duration("protocolDetectionTimeout").unwrap_or_default(),
+            cluster_id: DEFAULT_CLUSTER_ID.into(),
         }
     }
 
@@ -212,6 +225,7 @@ impl MeshView {
 /// Ports of Envoy and the agent that no setting moves: admin, outbound, inbound, debug, status,
 /// readiness, DNS and metrics.
 const OWN_PORTS: [u16; 8] = [15000, 15001, 15004, 15006, 15020, 15021, 15053, 15090];
+const DEFAULT_CLUSTER_ID: &str = "Kubernetes";
 const DEFAULT_TRUST_DOMAIN: &str = "cluster.local";
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ mod policies;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use pilot_registry::event::Event;
 use pilot_registry::manifest::ObjectDefaults;
 use pilot_registry::{files, kubernetes};
@@ -34,6 +34,9 @@ pub async fn follow(args: &DiscoveryArgs, sink: Sink) -> Result<JoinSet<()>> {
         ObjectDefaults { domain: args.domain.as_str().into(), ..ObjectDefaults::default() };
     let mesh = mesh_config::Reader::new(&args.namespace);
     if let (RegistryKind::Files, Some(directory)) = (args.registries, &args.config_dir) {
+        std::fs::read_dir(directory).with_context(|| {
+            format!("--configDir {}: name the directory with the YAML files", directory.display())
+        })?;
         let (objects, policies) = ((directory.clone(), sink.clone()), directory.clone());
         tasks.spawn(async move { follow_files(&objects.0, defaults, objects.1).await });
         let policies_sink = sink.clone();

@@ -248,6 +248,7 @@ impl Stored for Pod {
         let interner = &mut objects.interner;
         interner.text(&mut workload.namespace);
         interner.text(&mut workload.name);
+        interner.text(&mut workload.owner);
         interner.text(&mut workload.service_account);
         interner.text(&mut workload.node);
         interner.labels(&mut workload.labels);

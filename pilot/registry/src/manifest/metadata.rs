@@ -22,6 +22,15 @@ pub struct Metadata {
     creation_timestamp: Option<Timestamp>,
     labels: Option<BTreeMap<Arc<str>, Arc<str>>>,
     annotations: Option<BTreeMap<String, String>>,
+    owner_references: Option<Vec<OwnerReference>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct OwnerReference {
+    kind: Option<String>,
+    name: Option<Arc<str>>,
+    controller: Option<bool>,
 }
 
 impl Metadata {
@@ -50,6 +59,19 @@ impl Metadata {
 
     pub(super) fn annotation(&self, key: &str) -> Option<&str> {
         self.annotations.as_ref()?.get(key).map(String::as_str)
+    }
+
+    /// Name of the controller, or of the object itself. That of a `ReplicaSet` is its Deployment.
+    pub(super) fn owner(&self) -> Arc<str> {
+        let references = self.owner_references.iter().flatten();
+        let controller = references.rev().find(|it| it.controller == Some(true));
+        let Some(controller) = controller else { return self.name() };
+        let Some(name) = &controller.name else { return self.name() };
+        let hash = self
+            .label("pod-template-hash")
+            .filter(|_| controller.kind.as_deref() == Some("ReplicaSet"));
+        let deployment = hash.and_then(|hash| name.strip_suffix(&**hash)?.strip_suffix('-'));
+        deployment.map_or_else(|| name.clone(), Arc::from)
     }
 
     pub(super) fn labels(&mut self) -> Labels {

@@ -85,6 +85,7 @@ impl Manifest for PodManifest {
         let workload = Workload {
             name: metadata.name(),
             namespace: metadata.namespace(),
+            owner: metadata.owner(),
             addresses: addresses(&status),
             service_account: account.unwrap_or_else(|| "default".into()),
             node: spec.node_name.unwrap_or_default(),

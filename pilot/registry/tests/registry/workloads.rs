@@ -33,6 +33,26 @@ fn pod_gives_labels_account_node_tls_mode_and_names() {
 }
 
 #[test]
+fn workload_is_named_after_its_controller() {
+    let hash = "labels: {pod-template-hash: 7d9f}";
+    let owner = |kind: &str, name: &str| {
+        format!("ownerReferences: [{{kind: {kind}, name: {name}, controller: true}}]")
+    };
+    for (metadata, expected) in [
+        (String::new(), "web-1"),
+        (owner("StatefulSet", "web"), "web"),
+        (format!("{hash}, {}", owner("ReplicaSet", "web-7d9f")), "web"),
+        (format!("{hash}, {}", owner("Rollout", "web-7d9f")), "web-7d9f"),
+        (owner("ReplicaSet", "web-7d9f"), "web-7d9f"),
+        ("ownerReferences: [{kind: Node, name: other}]".to_owned(), "web-1"),
+    ] {
+        let found = snapshot(&pod("web-1", &metadata, "", "podIP: 10.0.0.1"));
+        let workload = found.workload("shop", "web-1").unwrap();
+        assert_eq!(&*workload.owner, expected, "{metadata}");
+    }
+}
+
+#[test]
 fn only_the_label_istio_means_mutual_tls() {
     for (labels, takes_mtls) in [("", false), ("security.istio.io/tlsMode: disabled", false)] {
         let pod = pod("web-1", &format!("labels: {{{labels}}}"), "", "podIP: 10.0.0.1");

@@ -29,7 +29,9 @@ use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::tcp_pro
 use envoy_types::pb::envoy::r#type::v3::{HashPolicy, hash_policy};
 use prost::{Message, Name};
 
+use super::access_log::logs;
 use super::message::{ads, any, duration, network_filter, switch};
+use crate::access_log::AccessLog;
 
 /// Routes of a connection manager.
 pub(super) enum Routes {
@@ -50,13 +52,19 @@ pub(super) enum Direction {
 pub(super) type HttpAlpn = &'static [&'static str];
 
 /// Returns the filter that forwards connections to a cluster.
-pub(super) fn tcp_proxy(stat_prefix: &str, cluster: &str, sticky: bool) -> Filter {
+pub(super) fn tcp_proxy(
+    stat_prefix: &str,
+    cluster: &str,
+    sticky: bool,
+    log: Option<&AccessLog>,
+) -> Filter {
     let source = hash_policy::PolicySpecifier::SourceIp(hash_policy::SourceIp {});
     let by_source = HashPolicy { policy_specifier: Some(source) };
     let proxy = TcpProxy {
         stat_prefix: stat_prefix.to_owned(),
         cluster_specifier: Some(ClusterSpecifier::Cluster(cluster.to_owned())),
         hash_policy: sticky.then_some(by_source).into_iter().collect(),
+        access_log: logs(log),
         ..TcpProxy::default()
     };
     network_filter("envoy.filters.network.tcp_proxy", &proxy)
@@ -68,6 +76,7 @@ pub(super) fn connection_manager(
     direction: Direction,
     routes: Routes,
     alpn: Option<HttpAlpn>,
+    log: Option<&AccessLog>,
 ) -> Filter {
     let (forward, details) = match direction {
         Direction::Inbound => (
@@ -101,6 +110,7 @@ pub(super) fn connection_manager(
             }
             Routes::Inline(routes) => RouteSpecifier::RouteConfig(*routes),
         }),
+        access_log: logs(log),
         ..HttpConnectionManager::default()
     };
     network_filter("envoy.filters.network.http_connection_manager", &manager)

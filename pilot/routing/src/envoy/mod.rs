@@ -2,6 +2,7 @@
 //! builds the resource of these inputs alone. So equal inputs mean an equal resource, whichever
 //! proxy it is for, and a version is a hash of the inputs.
 
+mod access_log;
 pub mod clusters;
 pub mod context;
 pub mod endpoints;
@@ -96,4 +97,4 @@ fn to_routes(name: impl Into<Arc<str>>) -> Reference {
 
 /// Revision of the generators. It rises with every change of a generated message, so that proxies
 /// get the new one from an upgraded server. A test compares it with the golden files.
-pub const REVISION: u32 = 1;
+pub const REVISION: u32 = 2;

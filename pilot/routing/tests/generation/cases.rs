@@ -1,8 +1,9 @@
 //! Meshes that the real Envoy loads, and whose configuration is kept as golden files.
 
+use mesh::mesh_config::MeshConfig;
 use pilot_registry::protocol::Protocol::{Grpc, Http, Http2, Https, Mysql, Tcp, Udp, Undeclared};
 use pilot_routing::peer_authentication::MtlsMode::{Disable, Permissive, Strict};
-use pilot_routing::view::OutboundPolicy;
+use pilot_routing::view::{MeshView, OutboundPolicy};
 use serde_json::json;
 
 use crate::world::World;
@@ -24,6 +25,8 @@ pub(crate) fn cases() -> Vec<(&'static str, World)> {
         ("no-capture", no_capture()),
         ("own-ports", own_ports()),
         ("router", router()),
+        ("text-logs", logs("accessLogFile: /dev/stdout, protocolDetectionTimeout: 5s")),
+        ("json-logs", logs("accessLogFile: /dev/stdout, accessLogEncoding: JSON")),
     ]
 }
 
@@ -128,6 +131,12 @@ fn own_ports() -> World {
     world.serve("tcp.shop", &[(15001, Tcp)], "10.96.0.2", &["10.0.0.2"]);
     // The application's own ports seem to be Envoy's.
     world.serve("web.shop", &[(7001, Http), (7006, Tcp)], "10.96.0.3", &["10.0.0.1"]);
+    world
+}
+
+fn logs(mesh: &str) -> World {
+    let mut world = permissive("10.0.0.1", "REDIRECT");
+    world.mesh = MeshView::new(&MeshConfig::parse(&format!("{{{mesh}}}")).unwrap());
     world
 }
 

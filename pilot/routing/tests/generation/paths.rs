@@ -1,14 +1,20 @@
 //! Calls by other ways than a service's address: pods, aliases, unknown hosts, no capture; and
 //! peers that prove another identity than the expected one.
 
-use anyhow::Result;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use e2e::wait::until;
+use mesh::mesh_config::MeshConfig;
 use pilot_registry::protocol::Protocol::{Http, Mysql, Tcp};
 use pilot_registry::service::TargetPort;
 use pilot_routing::peer_authentication::MtlsMode::{Disable, Permissive, Strict};
-use pilot_routing::view::OutboundPolicy;
+use pilot_routing::view::{MeshView, OutboundPolicy};
+use serde_json::Value;
 
 use crate::calls::{DUAL, V4, get};
-use crate::pods::{APPLICATION, Pods, exchange};
+use crate::pods::{APPLICATION, Pods, UNCAPTURED, exchange};
+use crate::proxy::Proxy;
 use crate::world::{Port, World, labels};
 
 const SERVER: &str = V4.server;
@@ -165,6 +171,43 @@ fn client_of_an_unknown_trust_domain_is_refused() {
         let answer = call(&pods, (VIP, 80), &get("api")).unwrap();
         assert_eq!(answer.contains(&identity), is_accepted, "{domain}: {answer}");
     }
+}
+
+#[test]
+fn access_logs_show_requests_and_rejected_connections() {
+    let text = "{accessLogFile: /dev/stdout, accessLogEncoding: JSON}";
+    let mesh = MeshView::new(&MeshConfig::parse(text).unwrap());
+    let (mut client, mut server) = V4.worlds("REDIRECT", Strict);
+    for world in [&mut client, &mut server] {
+        world.mesh = mesh.clone();
+    }
+    let pods = Pods::start(&client, &server).unwrap();
+    pods.server.serve("0.0.0.0", 8080).unwrap();
+    call(&pods, (VIP, 80), &get("api")).unwrap();
+    exchange(&pods.client, UNCAPTURED, (SERVER, 8080), &get("api")).unwrap_err();
+    // Envoy writes its logs late.
+    let logged = |proxy: &Proxy, expected: &[(&str, &str)]| {
+        until("the connection is logged", Duration::from_secs(60), || {
+            let said = proxy.said()?;
+            let lines = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            let found = lines.into_iter().any(|line| expected.iter().all(|(k, v)| line[k] == *v));
+            ensure!(found, "{expected:?} is not in {said}");
+            Ok(())
+        })
+        .unwrap();
+    };
+    let cluster = "outbound|80||api.shop.svc.cluster.local";
+    logged(&pods.client.proxy, &[("upstream_cluster", cluster), ("authority", "api")]);
+    logged(&pods.server.proxy, &[("upstream_cluster", "inbound|8080||"), ("method", "GET")]);
+    logged(&pods.server.proxy, &[("response_flags", "NR")]);
+}
+
+#[test]
+fn clients_that_stay_silent_are_forwarded_after_the_timeout() {
+    let pods = pods("REDIRECT", |world| world.mesh.detection_timeout = Duration::from_millis(100));
+    // A server that speaks first on a port of undeclared protocol.
+    pods.server.speak_first("0.0.0.0", 8081).unwrap();
+    assert_eq!(call(&pods, (VIP, 81), "").unwrap(), "hello 127.0.0.6\n");
 }
 
 #[test]

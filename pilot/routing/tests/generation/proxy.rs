@@ -116,6 +116,11 @@ impl Proxy {
         Ok(golden)
     }
 
+    /// Envoy's output so far.
+    pub(crate) fn said(&self) -> Result<String> {
+        self.process.said()
+    }
+
     pub(crate) fn get(&self, path: &str) -> Result<String> {
         get(&self.namespace, path)
     }

@@ -6,6 +6,7 @@ use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
 use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
 use envoy_types::pb::envoy::config::listener::v3::{FilterChain, Listener};
+use envoy_types::pb::google::protobuf::value::Kind;
 use pilot_registry::protocol::Protocol::{Http, Https, Tcp, Undeclared};
 use pilot_registry::service::{ExportTo, TrafficDistribution};
 use pilot_registry::slice::Condition;
@@ -15,9 +16,10 @@ use pilot_routing::envoy::listeners::Listeners;
 use pilot_routing::envoy::name_tables::{NameEntries, NameTables};
 use pilot_routing::envoy::{Generator, resource_version};
 use pilot_routing::peer_authentication::MtlsMode;
+use prost::Message as _;
 use serde_json::json;
 
-use crate::world::{World, locality};
+use crate::world::{World, labels, locality};
 
 const API: &str = "outbound|80||api.shop.svc.cluster.local";
 
@@ -113,16 +115,22 @@ fn only_exported_services_are_visible() {
     }
 }
 
+/// The endpoints of `API` in Envoy's own type.
+fn assignment(world: &World) -> ClusterLoadAssignment {
+    ClusterLoadAssignment::decode(&*world.build::<Endpoints>(API).encode_to_vec()).unwrap()
+}
+
 /// Endpoints in a line: priority, address, and whether they take mutual TLS.
 fn endpoints(world: &World) -> Vec<String> {
-    let built: ClusterLoadAssignment = world.build::<Endpoints>(API);
     let mut lines = Vec::new();
-    for group in built.endpoints {
+    for group in assignment(world).endpoints {
         for endpoint in group.lb_endpoints {
             let Some(HostIdentifier::Endpoint(found)) = endpoint.host_identifier else { continue };
             let text = format!("{:?}", found.address);
             let address = text.split("address: \"").nth(1).unwrap().split('"').next().unwrap();
-            let tls = if endpoint.metadata.is_some() { " mtls" } else { "" };
+            let filters = endpoint.metadata.unwrap_or_default().filter_metadata;
+            let takes_mtls = filters.contains_key("envoy.transport_socket_match");
+            let tls = if takes_mtls { " mtls" } else { "" };
             lines.push(format!("{} {address}{tls}", group.priority));
         }
     }
@@ -141,6 +149,24 @@ fn endpoints_take_mtls_by_label_and_mode() {
     assert_eq!(endpoints(&world), ["0 10.0.0.2 mtls", "0 10.0.0.3"]);
     world.authenticate("shop", "api", MtlsMode::Strict, &[(8080, MtlsMode::Disable)]);
     assert_eq!(endpoints(&world), ["0 10.0.0.2", "0 10.0.0.3"]);
+}
+
+#[test]
+fn endpoints_name_their_workloads() {
+    let mut world = with_api(&["10.0.0.2", "10.0.0.3", "10.0.0.4"]);
+    world.pods[1].workload.labels = labels(&[("app", "shop-api"), ("version", "v2")]);
+    world.slices[0].endpoints[2].pod = Some("unknown".into());
+    let groups = assignment(&world).endpoints.into_iter();
+    let found = groups.flat_map(|group| group.lb_endpoints).map(|endpoint| {
+        let metadata = endpoint.metadata?.filter_metadata.remove("istio")?;
+        match metadata.fields["workload"].kind.as_ref()? {
+            Kind::StringValue(text) => Some(text.clone()),
+            other => panic!("{other:?}"),
+        }
+    });
+    let expected = ["api;shop;api;latest;Kubernetes", "api;shop;shop-api;v2;Kubernetes"];
+    let expected = expected.map(|text| Some(text.to_owned())).into_iter().chain([None]);
+    assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
 }
 
 #[test]

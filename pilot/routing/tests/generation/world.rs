@@ -161,6 +161,7 @@ impl World {
             workload: Workload {
                 name: name.into(),
                 namespace: namespace.into(),
+                owner: app.into(),
                 addresses: address.split(',').map(|it| it.parse().unwrap()).collect(),
                 labels: labels(&[("app", app)]),
                 service_account: app.into(),

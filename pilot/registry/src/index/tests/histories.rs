@@ -108,6 +108,7 @@ fn pod() -> impl Strategy<Value = Pod> {
             let workload = Workload {
                 name: name.into(),
                 namespace: namespace.into(),
+                owner: name.into(),
                 addresses,
                 labels: labels.into_iter().collect(),
                 service_account: "default".into(),

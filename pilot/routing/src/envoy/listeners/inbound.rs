@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use envoy_types::pb::envoy::config::core::v3::TrafficDirection;
@@ -9,6 +10,7 @@ use envoy_types::pb::envoy::config::listener::v3::{FilterChain, FilterChainMatch
 use pilot_registry::protocol::ProtocolClass;
 use pilot_xds::session::Reference;
 
+use super::super::access_log::logs_of_rejections;
 use super::super::context::Context;
 use super::super::filters::{Direction, Routes, connection_manager, tcp_proxy};
 use super::super::message::{duration, number, switch};
@@ -17,6 +19,7 @@ use super::super::tls::{MESH_HTTP, MESH_TCP, PLAIN_HTTP, ServerTls, server_socke
 use super::super::{names, to_cluster};
 use super::inspectors::{self, InspectedPorts};
 use super::{chain, listener, to_port};
+use crate::access_log::AccessLog;
 use crate::peer_authentication::MtlsMode;
 use crate::view::{Interception, ProxyKind};
 
@@ -30,6 +33,8 @@ pub struct InboundInputs {
     /// Mode of ports without an entry.
     mode: MtlsMode,
     ports: BTreeMap<u16, InboundPort>,
+    access_log: Option<Arc<AccessLog>>,
+    detection_timeout: Duration,
 }
 
 /// Port of the application.
@@ -69,6 +74,8 @@ impl InboundInputs {
             tls: ServerTls::new(context.mesh),
             mode: modes.mode,
             ports: unserved.chain(served).collect(),
+            access_log: context.mesh.access_log.clone(),
+            detection_timeout: context.mesh.detection_timeout,
         })
     }
 
@@ -81,9 +88,10 @@ impl InboundInputs {
 
     pub(super) fn build(&self) -> Listener {
         let name = names::VIRTUAL_INBOUND;
+        let log = self.access_log.as_deref();
         let built =
             listener(name.to_owned(), &self.addresses, self.port, TrafficDirection::Inbound);
-        let black_hole = tcp_proxy(names::BLACK_HOLE, names::BLACK_HOLE, false);
+        let black_hole = tcp_proxy(names::BLACK_HOLE, names::BLACK_HOLE, false, log);
         // A connection to the listener's own port would come back for ever.
         let guard = FilterChain {
             filter_chain_match: Some(to_port(self.port)),
@@ -101,8 +109,9 @@ impl InboundInputs {
         Listener {
             filter_chains: [guard].into_iter().chain(chains).collect(),
             listener_filters: filters.chain(self.inspectors()).collect(),
-            listener_filters_timeout: duration(Duration::ZERO),
+            listener_filters_timeout: duration(self.detection_timeout),
             continue_on_listener_filters_timeout: true,
+            access_log: logs_of_rejections(log),
             transparent: self.is_transparent.then(|| switch(true)).flatten(),
             ..built
         }
@@ -130,6 +139,7 @@ impl InboundInputs {
     }
 
     fn chain(&self, number: Option<u16>, port: InboundPort, rule: &Rule) -> FilterChain {
+        let log = self.access_log.as_deref();
         let served = number.filter(|_| port.service_port.is_some());
         let cluster = served.map_or(names::INBOUND_PASSTHROUGH.to_owned(), names::inbound);
         let name = match (number, rule.is_http) {
@@ -141,9 +151,10 @@ impl InboundInputs {
             let prefix = format!("inbound_{name}");
             let host = port.service_port.or(number).unwrap_or_default();
             let routes = inbound_routes(&cluster, format!("inbound|http|{host}"));
-            connection_manager(&prefix, Direction::Inbound, Routes::Inline(Box::new(routes)), None)
+            let routes = Routes::Inline(Box::new(routes));
+            connection_manager(&prefix, Direction::Inbound, routes, None, log)
         } else {
-            tcp_proxy(&cluster, &cluster, false)
+            tcp_proxy(&cluster, &cluster, false, log)
         };
         let transport_protocol = match rule.transport {
             Transport::Any => "",

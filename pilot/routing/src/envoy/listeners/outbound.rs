@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use envoy_types::pb::envoy::config::core::v3::TrafficDirection;
 use envoy_types::pb::envoy::config::listener::v3::{FilterChain, FilterChainMatch, Listener};
@@ -11,12 +13,14 @@ use pilot_registry::protocol::ProtocolClass;
 use pilot_registry::service::{Resolution, Service, ServicePort};
 use pilot_xds::session::Reference;
 
+use super::super::access_log::logs_of_rejections;
 use super::super::context::{Context, Origin};
 use super::super::filters::{Direction, HttpAlpn, Routes, connection_manager, tcp_proxy};
 use super::super::message::{duration, switch};
 use super::super::routes::{host_routes, is_routed_by_host};
 use super::super::{names, tls, to_cluster, to_routes};
 use super::{chain, inspectors, listener, to_port};
+use crate::access_log::AccessLog;
 use crate::view::{Interception, OutboundPolicy, ProxyKind};
 
 /// Outbound listeners of a proxy by name.
@@ -48,6 +52,8 @@ pub struct OutboundListener {
     /// True if the application addresses the listener itself, since no connection is captured.
     is_bound: bool,
     target: Target,
+    access_log: Option<Arc<AccessLog>>,
+    detection_timeout: Duration,
 }
 
 /// Destination of a listener's connections.
@@ -65,6 +71,7 @@ pub struct VirtualOutbound {
     addresses: Vec<IpAddr>,
     port: u16,
     policy: OutboundPolicy,
+    access_log: Option<Arc<AccessLog>>,
 }
 
 impl OutboundPlan {
@@ -219,7 +226,16 @@ impl Planning<'_, '_> {
 
     fn insert(&mut self, addresses: Vec<IpAddr>, port: u16, is_bound: bool, target: Target) {
         let name = format!("{}_{port}", addresses[0]);
-        let listener = OutboundListener { name: name.clone(), addresses, port, is_bound, target };
+        let mesh = self.context.mesh;
+        let listener = OutboundListener {
+            name: name.clone(),
+            addresses,
+            port,
+            is_bound,
+            target,
+            access_log: mesh.access_log.clone(),
+            detection_timeout: mesh.detection_timeout,
+        };
         self.plan.listeners.insert(name, listener);
     }
 
@@ -252,6 +268,7 @@ impl OutboundListener {
 
     pub(super) fn build(&self) -> Listener {
         let direction = TrafficDirection::Outbound;
+        let log = self.access_log.as_deref();
         let built = listener(self.name.clone(), &self.addresses, self.port, direction);
         let built = Listener { bind_to_port: switch(self.is_bound), ..built };
         let (default, alpn, name) = match &self.target {
@@ -261,11 +278,11 @@ impl OutboundListener {
             }
             Target::Hosts(policy) => {
                 let cluster = unknown(*policy);
-                (tcp_proxy(cluster, cluster, false), false, "PassthroughFilterChain")
+                (tcp_proxy(cluster, cluster, false, log), false, "PassthroughFilterChain")
             }
             Target::Service { hostname, is_detected, is_sticky } => {
                 let cluster = names::outbound(self.port, hostname);
-                let filter = tcp_proxy(&cluster, &cluster, *is_sticky);
+                let filter = tcp_proxy(&cluster, &cluster, *is_sticky, log);
                 if !is_detected {
                     return Listener { filter_chains: vec![chain("", vec![filter])], ..built };
                 }
@@ -283,7 +300,7 @@ impl OutboundListener {
             filter_chains,
             default_filter_chain: Some(chain(name, vec![default])),
             listener_filters: vec![inspectors::http_inspector()],
-            listener_filters_timeout: duration(std::time::Duration::ZERO),
+            listener_filters_timeout: duration(self.detection_timeout),
             continue_on_listener_filters_timeout: true,
             ..built
         }
@@ -292,7 +309,8 @@ impl OutboundListener {
     fn http(&self, alpn: Option<HttpAlpn>) -> FilterChain {
         let routes = Routes::Named(self.routes().unwrap_or_default());
         let prefix = format!("outbound_{}", self.name);
-        chain("", vec![connection_manager(&prefix, Direction::Outbound, routes, alpn)])
+        let log = self.access_log.as_deref();
+        chain("", vec![connection_manager(&prefix, Direction::Outbound, routes, alpn, log)])
     }
 }
 
@@ -305,6 +323,7 @@ impl VirtualOutbound {
             addresses: proxy.families().unspecified(),
             port: context.mesh.outbound_port,
             policy: context.mesh.outbound_policy,
+            access_log: context.mesh.access_log.clone(),
         })
     }
 
@@ -316,18 +335,23 @@ impl VirtualOutbound {
     pub(super) fn build(&self) -> Listener {
         let name = names::VIRTUAL_OUTBOUND;
         let cluster = unknown(self.policy);
-        let black_hole = vec![tcp_proxy(names::BLACK_HOLE, names::BLACK_HOLE, false)];
+        let log = self.access_log.as_deref();
+        let black_hole = vec![tcp_proxy(names::BLACK_HOLE, names::BLACK_HOLE, false, log)];
         let built =
             listener(name.to_owned(), &self.addresses, self.port, TrafficDirection::Outbound);
         Listener {
             use_original_dst: switch(true),
+            access_log: logs_of_rejections(log),
             filter_chains: vec![
                 // A connection to the listener's own port would come back for ever.
                 FilterChain {
                     filter_chain_match: Some(to_port(self.port)),
                     ..chain("virtualOutbound-blackhole", black_hole)
                 },
-                chain("virtualOutbound-catchall-tcp", vec![tcp_proxy(cluster, cluster, false)]),
+                chain(
+                    "virtualOutbound-catchall-tcp",
+                    vec![tcp_proxy(cluster, cluster, false, log)],
+                ),
             ],
             ..built
         }

@@ -1,6 +1,8 @@
 //! Routes of HTTP requests.
 
-use std::collections::{BTreeSet, HashSet};
+mod domains;
+
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +30,7 @@ use pilot_xds::session::Reference;
 use pilot_xds::type_urls::ROUTE;
 
 use super::context::{Context, Origin};
-use super::message::{any, duration, number, switch, url_host};
+use super::message::{any, duration, number, switch};
 use super::{Generator, names, to_cluster};
 use crate::scope::AliasTarget;
 use crate::view::OutboundPolicy;
@@ -228,51 +230,6 @@ impl HostRoute {
             ..VirtualHost::default()
         }
     }
-
-    /// Names and addresses by which clients call the host: those of the strongest claim first.
-    fn claims(&self, namespace: &str, domain: &str) -> [Vec<String>; 3] {
-        let full = self.hostname.as_str();
-        let names = short_forms(full, namespace, domain);
-        let with_pods = |name: &str| self.has_pod_names.then(|| format!("*.{name}"));
-        let full_forms = [full.to_owned(), format!("{full}.")].into_iter().chain(with_pods(full));
-        let short = names.iter().flat_map(|name| [Some((*name).to_owned()), with_pods(name)]);
-        [
-            full_forms.collect(),
-            self.addresses.iter().copied().map(url_host).collect(),
-            short.flatten().collect(),
-        ]
-    }
-}
-
-impl PortRoutes {
-    /// Domains of each host. Envoy rejects a domain that stands twice: a full name wins over an
-    /// address, and both over a short form.
-    fn domains(&self) -> Vec<Vec<String>> {
-        let claims: Vec<_> =
-            self.hosts.iter().map(|host| host.claims(&self.namespace, &self.domain)).collect();
-        let mut taken = HashSet::new();
-        let mut domains = vec![Vec::new(); claims.len()];
-        for strength in 0..3 {
-            for (own, claims) in domains.iter_mut().zip(&claims) {
-                for domain in &claims[strength] {
-                    if taken.insert(domain.as_str()) {
-                        own.push(domain.clone());
-                    }
-                }
-            }
-        }
-        domains
-    }
-}
-
-/// Short forms of a Service's name that resolve in a pod of a namespace.
-fn short_forms<'a>(full: &'a str, namespace: &str, domain: &str) -> Vec<&'a str> {
-    let Some(with_svc) = full.strip_suffix(domain).and_then(|rest| rest.strip_suffix('.')) else {
-        return Vec::new();
-    };
-    let Some(with_namespace) = with_svc.strip_suffix(".svc") else { return Vec::new() };
-    let name = with_namespace.strip_suffix(namespace).and_then(|rest| rest.strip_suffix('.'));
-    [Some(with_svc), Some(with_namespace), name].into_iter().flatten().collect()
 }
 
 fn unknown_hosts(policy: OutboundPolicy) -> VirtualHost {
@@ -340,68 +297,5 @@ fn retries() -> RetryPolicy {
         host_selection_retry_max_attempts: 5,
         retriable_status_codes: vec![503],
         ..RetryPolicy::default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn host(hostname: &str, address: &str) -> HostRoute {
-        HostRoute {
-            hostname: Hostname::parse(hostname).unwrap(),
-            port: 80,
-            addresses: if address.is_empty() { vec![] } else { vec![address.parse().unwrap()] },
-            has_pod_names: address.is_empty(),
-            action: HostAction::Cluster { name: "c".to_owned(), is_sticky: false },
-        }
-    }
-
-    fn domains(namespace: &str, hosts: Vec<HostRoute>) -> Vec<String> {
-        let routes = PortRoutes {
-            port: 80,
-            namespace: namespace.into(),
-            domain: "cluster.local".into(),
-            policy: OutboundPolicy::AllowAny,
-            hosts,
-        };
-        routes.domains().into_iter().map(|domains| domains.join(" ")).collect()
-    }
-
-    const FULL: &str = "web.shop.svc.cluster.local web.shop.svc.cluster.local.";
-
-    #[test]
-    fn short_forms_depend_on_the_proxys_namespace() {
-        let web = || vec![host("web.shop.svc.cluster.local", "10.0.0.1")];
-        let other = format!("{FULL} 10.0.0.1 web.shop.svc web.shop");
-        assert_eq!(domains("other", web()), [&*other]);
-        assert_eq!(domains("shop", web()), [format!("{other} web")]);
-        // A namespace that ends like the other one.
-        assert_eq!(domains("hop", web()), [other]);
-    }
-
-    #[test]
-    fn headless_hosts_have_names_of_pods() {
-        let found = domains("shop", vec![host("web.shop.svc.cluster.local", "")]);
-        let expected = format!(
-            "{FULL} *.web.shop.svc.cluster.local web.shop.svc *.web.shop.svc web.shop *.web.shop \
-             web *.web"
-        );
-        assert_eq!(found, [expected]);
-    }
-
-    #[test]
-    fn full_name_wins_over_a_short_form() {
-        let hosts =
-            vec![host("web.shop", "fd00::1"), host("web.shop.svc.cluster.local", "fd00::1")];
-        let expected =
-            ["web.shop web.shop. [fd00::1]".to_owned(), format!("{FULL} web.shop.svc web")];
-        assert_eq!(domains("shop", hosts), expected);
-    }
-
-    #[test]
-    fn hosts_of_other_domains_have_no_short_forms() {
-        let found = domains("shop", vec![host("api.example.com", "10.0.0.1")]);
-        assert_eq!(found, ["api.example.com api.example.com. 10.0.0.1"]);
     }
 }

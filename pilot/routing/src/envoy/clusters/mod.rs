@@ -1,7 +1,8 @@
 //! Clusters.
 
+mod inbound;
+
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,9 +15,7 @@ use envoy_types::pb::envoy::config::cluster::v3::cluster::{
     LbPolicy,
 };
 use envoy_types::pb::envoy::config::cluster::v3::{CircuitBreakers, Cluster};
-use envoy_types::pb::envoy::config::core::v3::{
-    BindConfig, ExtraSourceAddress, Http1ProtocolOptions, Http2ProtocolOptions,
-};
+use envoy_types::pb::envoy::config::core::v3::{Http1ProtocolOptions, Http2ProtocolOptions};
 use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
 use envoy_types::pb::envoy::config::endpoint::v3::{
     ClusterLoadAssignment, Endpoint, LbEndpoint, LocalityLbEndpoints,
@@ -36,13 +35,14 @@ use pilot_xds::session::Reference;
 use pilot_xds::type_urls::CLUSTER;
 
 use super::context::{Context, Origin};
-use super::message::{
-    address, ads, any, duration, list, metadata, number, object, socket_address, text,
-};
+use super::message::{address, ads, any, duration, list, metadata, number, object, text};
 use super::tls::{self, ClientTls};
 use super::{Generator, names, to_endpoints};
 use crate::scope::AliasTarget;
-use crate::view::{Families, Interception, ProxyKind};
+use crate::view::Families;
+use inbound::captures_inbound;
+
+pub use inbound::InboundCluster;
 
 /// Generator of clusters (CDS).
 #[derive(Clone, Copy, Debug)]
@@ -92,18 +92,6 @@ pub struct ServiceRef {
     namespace: Arc<str>,
 }
 
-/// Inputs of a cluster of the application.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct InboundCluster {
-    /// Port of the application; `None` for ports that no service leads to.
-    port: Option<u16>,
-    protocol: Protocol,
-    /// Fixed address of the application instead of the one that the client used.
-    destination: Option<IpAddr>,
-    /// Source addresses of connections; empty if they have the client's.
-    sources: Vec<IpAddr>,
-}
-
 impl Generator for Clusters {
     type Inputs = ClusterInputs;
     type Message = Cluster;
@@ -129,25 +117,10 @@ impl Generator for Clusters {
         match name {
             names::PASSTHROUGH => return Some(ClusterInputs::Passthrough),
             names::BLACK_HOLE => return Some(ClusterInputs::BlackHole),
-            names::INBOUND_PASSTHROUGH if captures_inbound(context) => {
-                let destination = None;
-                let protocol = Protocol::Undeclared;
-                let sources = inbound_sources(context);
-                let inbound = InboundCluster { port: None, protocol, destination, sources };
-                return Some(ClusterInputs::Inbound(inbound));
-            }
             _ => {}
         }
-        if let Some(port) = names::parse_inbound(name).filter(|_| captures_inbound(context)) {
-            let target = context.inbound_ports().find(|target| target.port == port)?;
-            let loopback = context.proxy.families().loopback();
-            let local = context.mesh.inbound_to_localhost.then(|| loopback[0]);
-            return Some(ClusterInputs::Inbound(InboundCluster {
-                port: Some(port),
-                protocol: target.service_port.protocol,
-                destination: local,
-                sources: if local.is_some() { Vec::new() } else { inbound_sources(context) },
-            }));
+        if let Some(inbound) = InboundCluster::new(context, name) {
+            return Some(ClusterInputs::Inbound(inbound));
         }
         let (port, hostname) = names::parse_outbound(name)?;
         let service = context.scope.service(&hostname)?;
@@ -199,18 +172,6 @@ impl Generator for Clusters {
             origins.insert(Origin::mesh());
         }
         origins
-    }
-}
-
-fn captures_inbound(context: &Context<'_>) -> bool {
-    context.proxy.kind == ProxyKind::Sidecar && context.proxy.interception != Interception::None
-}
-
-/// Source addresses of connections to the application. Under TPROXY they have the client's.
-fn inbound_sources(context: &Context<'_>) -> Vec<IpAddr> {
-    match context.proxy.interception {
-        Interception::Tproxy => Vec::new(),
-        Interception::Redirect | Interception::None => context.proxy.families().inbound_source(),
     }
 }
 
@@ -315,32 +276,6 @@ impl AliasCluster {
     }
 }
 
-impl InboundCluster {
-    fn build(&self) -> Cluster {
-        let name = self.port.map_or(names::INBOUND_PASSTHROUGH.to_owned(), names::inbound);
-        let cluster = match self.destination.zip(self.port) {
-            Some((destination, port)) => Cluster {
-                load_assignment: Some(assignment(&name, &destination.to_string(), port)),
-                ..cluster(&name, DiscoveryType::Static, LbPolicy::RoundRobin)
-            },
-            // Destinations are few and must not be forgotten while connections are open.
-            None => {
-                Cluster { cleanup_interval: duration(UNLIMITED), ..original_destination(&name) }
-            }
-        };
-        // The client chose the protocol by what this port declares.
-        let protocol = match self.protocol.class() {
-            ProtocolClass::Http | ProtocolClass::Detected => Protocol::Undeclared,
-            ProtocolClass::Tcp | ProtocolClass::Udp => self.protocol,
-        };
-        Cluster {
-            upstream_bind_config: bind(&self.sources),
-            typed_extension_protocol_options: protocol_options(protocol),
-            ..cluster
-        }
-    }
-}
-
 impl ServiceRef {
     fn metadata(&self) -> envoy_types::pb::google::protobuf::Struct {
         let service = object([
@@ -351,19 +286,6 @@ impl ServiceRef {
         let service = Value { kind: Some(Kind::StructValue(service)) };
         object([("services", list(vec![service]))])
     }
-}
-
-fn bind(sources: &[IpAddr]) -> Option<BindConfig> {
-    let (first, others) = sources.split_first()?;
-    let extra = others.iter().map(|source| ExtraSourceAddress {
-        address: Some(socket_address(source, 0)),
-        ..ExtraSourceAddress::default()
-    });
-    Some(BindConfig {
-        source_address: Some(socket_address(first, 0)),
-        extra_source_addresses: extra.collect(),
-        ..BindConfig::default()
-    })
 }
 
 fn cluster(name: &str, discovery: DiscoveryType, policy: LbPolicy) -> Cluster {
@@ -433,6 +355,3 @@ fn protocol_options(protocol: Protocol) -> std::collections::HashMap<String, Any
     let key = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions".to_owned();
     [(key, any(&options))].into()
 }
-
-/// Longest interval that Envoy accepts: 10 years, in effect none.
-const UNLIMITED: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);

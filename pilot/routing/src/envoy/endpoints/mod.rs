@@ -1,13 +1,12 @@
 //! Endpoints of clusters.
 
+pub mod messages;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use envoy_types::pb::envoy::config::core::v3::{HealthStatus, Locality as EnvoyLocality};
-use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
-use envoy_types::pb::envoy::config::endpoint::v3::{
-    ClusterLoadAssignment, Endpoint as EnvoyEndpoint, LbEndpoint, LocalityLbEndpoints,
-};
+use bytes::Bytes;
 use pilot_registry::endpoint::{Endpoint, Health};
 use pilot_registry::hostname::Hostname;
 use pilot_registry::locality::Locality;
@@ -18,10 +17,13 @@ use pilot_xds::session::Reference;
 use pilot_xds::type_urls::ENDPOINT;
 
 use super::context::{Context, Origin};
-use super::message::{address, metadata, number};
-use super::{Generator, names, tls};
+use super::{Generator, names};
 use crate::peer_authentication::MtlsMode;
 use crate::view::ProxyView;
+use messages::{
+    Address, ClusterLoadAssignment, HEALTH_DRAINING, HEALTH_UNHEALTHY, HEALTH_UNKNOWN, LbEndpoint,
+    LocalityLbEndpoints, SocketAddress, encoded_metadata,
+};
 
 /// Generator of endpoints (EDS).
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +34,8 @@ pub struct Endpoints;
 pub struct EndpointInputs {
     port: u16,
     hostname: Hostname,
+    /// Name of the cluster, which is part of a workload's name.
+    cluster_id: Arc<str>,
     /// Groups in the order of priority, then locality.
     groups: Vec<Group>,
 }
@@ -51,6 +55,16 @@ struct Member {
     port: u16,
     health: Health,
     takes_mtls: bool,
+    workload: Option<WorkloadRef>,
+}
+
+/// Workload as telemetry names it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct WorkloadRef {
+    owner: Arc<str>,
+    namespace: Arc<str>,
+    canonical_name: Arc<str>,
+    canonical_revision: Option<Arc<str>>,
 }
 
 impl Generator for Endpoints {
@@ -85,19 +99,20 @@ impl Generator for Endpoints {
                     port: endpoint.port,
                     health: endpoint.health,
                     takes_mtls: takes_mtls(context, endpoint),
+                    workload: endpoint.workload.as_deref().map(WorkloadRef::new),
                 };
                 let key = (distance, endpoint.locality.clone());
                 groups.entry(key).or_default().push(member);
             }
         }
-        Some(EndpointInputs { port, hostname, groups: with_priorities(groups) })
+        let cluster_id = context.mesh.cluster_id.clone();
+        Some(EndpointInputs { port, hostname, cluster_id, groups: with_priorities(groups) })
     }
 
     fn build(inputs: &EndpointInputs) -> ClusterLoadAssignment {
         ClusterLoadAssignment {
             cluster_name: names::outbound(inputs.port, &inputs.hostname),
-            endpoints: inputs.groups.iter().map(Group::build).collect(),
-            ..ClusterLoadAssignment::default()
+            endpoints: inputs.groups.iter().map(|group| group.build(&inputs.cluster_id)).collect(),
         }
     }
 
@@ -163,40 +178,83 @@ fn takes_mtls(context: &Context<'_>, endpoint: &Endpoint) -> bool {
 }
 
 impl Group {
-    fn build(&self) -> LocalityLbEndpoints {
+    fn build(&self, cluster_id: &str) -> LocalityLbEndpoints {
         let Locality { region, zone, subzone } = &self.locality;
+        // Pods of one Deployment have the same metadata.
+        let mut last: Option<(&Member, Bytes)> = None;
+        let endpoints = self.endpoints.iter().map(|member| {
+            let same = last.as_ref().filter(|(before, _)| before.has_metadata_of(member));
+            let metadata =
+                same.map_or_else(|| member.metadata(cluster_id), |(_, known)| known.clone());
+            last = Some((member, metadata.clone()));
+            member.build(metadata)
+        });
         LocalityLbEndpoints {
-            locality: Some(EnvoyLocality {
+            locality: Some(messages::Locality {
                 region: region.to_string(),
                 zone: zone.to_string(),
                 sub_zone: subzone.to_string(),
             }),
-            load_balancing_weight: number(u32::try_from(self.endpoints.len()).unwrap_or(u32::MAX)),
-            lb_endpoints: self.endpoints.iter().map(Member::build).collect(),
+            endpoints: endpoints.collect(),
+            weight: Some(u32::try_from(self.endpoints.len()).unwrap_or(u32::MAX)),
             priority: self.priority,
-            ..LocalityLbEndpoints::default()
         }
     }
 }
 
 impl Member {
-    fn build(&self) -> LbEndpoint {
+    fn build(&self, metadata: Bytes) -> LbEndpoint {
         let health = match self.health {
-            Health::Healthy => HealthStatus::Unknown,
-            Health::Unhealthy => HealthStatus::Unhealthy,
-            Health::Draining => HealthStatus::Draining,
+            Health::Healthy => HEALTH_UNKNOWN,
+            Health::Unhealthy => HEALTH_UNHEALTHY,
+            Health::Draining => HEALTH_DRAINING,
         };
-        let endpoint = EnvoyEndpoint {
-            address: Some(address(&self.address, self.port)),
-            ..EnvoyEndpoint::default()
-        };
+        let address =
+            SocketAddress { address: self.address.to_string(), port: u32::from(self.port) };
         LbEndpoint {
-            health_status: health.into(),
-            load_balancing_weight: number(1),
-            metadata: self
-                .takes_mtls
-                .then(|| metadata("envoy.transport_socket_match", tls::tls_mode())),
-            host_identifier: Some(HostIdentifier::Endpoint(endpoint)),
+            endpoint: Some(messages::Endpoint {
+                address: Some(Address { socket_address: Some(address) }),
+            }),
+            health,
+            metadata: (!metadata.is_empty()).then_some(metadata),
+            weight: Some(1),
         }
     }
+
+    fn metadata(&self, cluster_id: &str) -> Bytes {
+        let tls = self.takes_mtls.then_some(("envoy.transport_socket_match", "tlsMode", "istio"));
+        let workload = self.workload.as_ref().map(|workload| workload.text(cluster_id));
+        let workload = workload.as_deref().map(|text| ("istio", "workload", text));
+        encoded_metadata(tls.into_iter().chain(workload))
+    }
+
+    fn has_metadata_of(&self, other: &Self) -> bool {
+        (self.takes_mtls, &self.workload) == (other.takes_mtls, &other.workload)
+    }
 }
+
+impl WorkloadRef {
+    fn new(workload: &Workload) -> Self {
+        let label = |keys: &[&str]| keys.iter().find_map(|key| workload.labels.get(key)).cloned();
+        Self {
+            owner: workload.owner.clone(),
+            namespace: workload.namespace.clone(),
+            canonical_name: label(&CANONICAL_NAME).unwrap_or_else(|| workload.owner.clone()),
+            canonical_revision: label(&CANONICAL_REVISION),
+        }
+    }
+
+    /// Text that Istio's telemetry expects.
+    fn text(&self, cluster_id: &str) -> String {
+        let Self { owner, namespace, canonical_name, canonical_revision } = self;
+        let revision = canonical_revision.as_deref().unwrap_or("latest");
+        format!("{owner};{namespace};{canonical_name};{revision};{cluster_id}")
+    }
+}
+
+/// Labels with the name of an application, the first one first.
+const CANONICAL_NAME: [&str; 3] =
+    ["service.istio.io/canonical-name", "app.kubernetes.io/name", "app"];
+/// Labels with the revision of an application, the first one first.
+const CANONICAL_REVISION: [&str; 3] =
+    ["service.istio.io/canonical-revision", "app.kubernetes.io/version", "version"];

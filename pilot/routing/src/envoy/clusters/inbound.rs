@@ -1,0 +1,104 @@
+//! Clusters of the application.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::cluster::v3::Cluster;
+use envoy_types::pb::envoy::config::cluster::v3::cluster::{DiscoveryType, LbPolicy};
+use envoy_types::pb::envoy::config::core::v3::{BindConfig, ExtraSourceAddress};
+use pilot_registry::protocol::{Protocol, ProtocolClass};
+
+use super::super::context::Context;
+use super::super::message::{duration, socket_address};
+use super::super::names;
+use super::{assignment, cluster, original_destination, protocol_options};
+use crate::view::{Interception, ProxyKind};
+
+/// Inputs of a cluster of the application.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct InboundCluster {
+    /// Port of the application; `None` for ports that no service leads to.
+    port: Option<u16>,
+    protocol: Protocol,
+    /// Fixed address of the application instead of the one that the client used.
+    destination: Option<IpAddr>,
+    /// Source addresses of connections; empty if they have the client's.
+    sources: Vec<IpAddr>,
+}
+
+impl InboundCluster {
+    /// Returns `None` for other names than those of the proxy's inbound clusters.
+    pub(super) fn new(context: &Context<'_>, name: &str) -> Option<Self> {
+        if !captures_inbound(context) {
+            return None;
+        }
+        if name == names::INBOUND_PASSTHROUGH {
+            let (port, destination) = (None, None);
+            let (protocol, sources) = (Protocol::Undeclared, inbound_sources(context));
+            return Some(Self { port, protocol, destination, sources });
+        }
+        let port = names::parse_inbound(name)?;
+        let target = context.inbound_ports().find(|target| target.port == port)?;
+        let loopback = context.proxy.families().loopback();
+        let local = context.mesh.inbound_to_localhost.then(|| loopback[0]);
+        Some(Self {
+            port: Some(port),
+            protocol: target.service_port.protocol,
+            destination: local,
+            sources: if local.is_some() { Vec::new() } else { inbound_sources(context) },
+        })
+    }
+
+    pub(super) fn build(&self) -> Cluster {
+        let name = self.port.map_or(names::INBOUND_PASSTHROUGH.to_owned(), names::inbound);
+        let cluster = match self.destination.zip(self.port) {
+            Some((destination, port)) => Cluster {
+                load_assignment: Some(assignment(&name, &destination.to_string(), port)),
+                ..cluster(&name, DiscoveryType::Static, LbPolicy::RoundRobin)
+            },
+            // Destinations are few and must not be forgotten while connections are open.
+            None => {
+                Cluster { cleanup_interval: duration(UNLIMITED), ..original_destination(&name) }
+            }
+        };
+        // The client chose the protocol by what this port declares.
+        let protocol = match self.protocol.class() {
+            ProtocolClass::Http | ProtocolClass::Detected => Protocol::Undeclared,
+            ProtocolClass::Tcp | ProtocolClass::Udp => self.protocol,
+        };
+        Cluster {
+            upstream_bind_config: bind(&self.sources),
+            typed_extension_protocol_options: protocol_options(protocol),
+            ..cluster
+        }
+    }
+}
+
+/// True if the proxy takes connections for the application.
+pub(super) fn captures_inbound(context: &Context<'_>) -> bool {
+    context.proxy.kind == ProxyKind::Sidecar && context.proxy.interception != Interception::None
+}
+
+/// Source addresses of connections to the application. Under TPROXY they have the client's.
+fn inbound_sources(context: &Context<'_>) -> Vec<IpAddr> {
+    match context.proxy.interception {
+        Interception::Tproxy => Vec::new(),
+        Interception::Redirect | Interception::None => context.proxy.families().inbound_source(),
+    }
+}
+
+fn bind(sources: &[IpAddr]) -> Option<BindConfig> {
+    let (first, others) = sources.split_first()?;
+    let extra = others.iter().map(|source| ExtraSourceAddress {
+        address: Some(socket_address(source, 0)),
+        ..ExtraSourceAddress::default()
+    });
+    Some(BindConfig {
+        source_address: Some(socket_address(first, 0)),
+        extra_source_addresses: extra.collect(),
+        ..BindConfig::default()
+    })
+}
+
+/// Longest interval that Envoy accepts: 10 years, in effect none.
+const UNLIMITED: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
