@@ -13,6 +13,8 @@ pub mod listener;
 pub mod metrics;
 pub mod node;
 pub mod publish;
+#[cfg(test)]
+mod reference;
 pub mod resources;
 pub mod server;
 pub mod source;

@@ -2,6 +2,7 @@
 
 use http::Extensions;
 use jiff::Timestamp;
+use pilot_routing::view::ProxyView;
 use pilot_xds::messages::Node;
 use pilot_xds::service::Variant;
 use pilot_xds::session::{Request, Response};
@@ -50,6 +51,9 @@ impl ResourceSource for Source {
         let ending = || Status::unavailable("the control plane is shutting down");
         let connected = self.queue.connect(proxy.clone(), variant).await;
         let (subscription, published) = connected.ok_or_else(ending)?;
+        if let Some(caller) = &caller {
+            self.check_account(caller, &proxy).await?;
+        }
         let (sender, inspections) = mpsc::channel(1);
         let since = Timestamp::now();
         let connected = Connected { proxy, caller, since, inspections: sender };
@@ -58,6 +62,29 @@ impl ResourceSource for Source {
         self.metrics.connected.inc();
         let observer = Box::new(StreamObserver { source: self.clone(), subscription });
         Ok(Connection { published, observer, inspections })
+    }
+}
+
+impl Source {
+    /// Rejects a proxy that claims a pod of another service account: a certificate names no pod.
+    async fn check_account(&self, caller: &Caller, proxy: &ProxyView) -> Result<(), Status> {
+        let (namespace, pod) = (proxy.namespace.clone(), proxy.pod.clone());
+        let account = self.queue.inspect(move |publisher| {
+            let workload = publisher.state()?.snapshot.workload(&namespace, &pod)?;
+            Some(workload.service_account.clone())
+        });
+        let account = account.await.flatten();
+        if account.is_none_or(|account| account == caller.service_account) {
+            return Ok(());
+        }
+        let Caller { service_account, .. } = caller;
+        let (namespace, pod) = (&proxy.namespace, &proxy.pod);
+        let problem = format!(
+            "the node claims pod {namespace}/{pod}, which has another service account than \
+             {service_account}"
+        );
+        tracing::warn!("{problem}");
+        Err(Status::permission_denied(problem))
     }
 }
 
@@ -96,5 +123,60 @@ impl Drop for StreamObserver {
     fn drop(&mut self) {
         self.source.connections.remove(self.subscription.id);
         self.source.metrics.connected.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use mesh::mesh_config::MeshConfig;
+    use pilot_registry::files::Directory;
+    use pilot_registry::manifest::ObjectDefaults;
+    use pilot_routing::view::MeshView;
+    use tonic::Code;
+
+    use super::*;
+    use crate::publish::{Input, start};
+
+    fn source() -> Source {
+        let queue = start().unwrap();
+        let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web-1, namespace: shop}\n\
+                   spec: {serviceAccountName: web}\n\
+                   status: {phase: Running, podIP: 10.0.0.1, podIPs: [{ip: 10.0.0.1}]}\n";
+        let files = BTreeMap::from([("pod.yaml".to_owned(), pod.as_bytes().to_vec())]);
+        for event in Directory::new(ObjectDefaults::default()).update(&files).events {
+            queue.offer(Input::Registry(Box::new(event)));
+        }
+        queue.offer(Input::PeerAuthentications(Vec::new()));
+        queue.offer(Input::Mesh(MeshView::new(&MeshConfig::parse("").unwrap())));
+        Source { queue, connections: Connections::default(), metrics: Metrics::default() }
+    }
+
+    async fn connect(source: &Source, caller: Option<(&str, &str)>) -> Code {
+        let id = "sidecar~10.0.0.1~web-1.shop~shop.svc.cluster.local".to_owned();
+        let node = Node { id, ..Node::default() };
+        let mut extensions = Extensions::new();
+        if let Some((namespace, service_account)) = caller {
+            extensions.insert(Caller {
+                trust_domain: "cluster.local".into(),
+                namespace: namespace.into(),
+                service_account: service_account.into(),
+                pod: None,
+            });
+        }
+        let connected = source.connect(Variant::Delta, node, &extensions).await;
+        connected.map_or_else(|status| status.code(), |_| Code::Ok)
+    }
+
+    #[tokio::test]
+    async fn node_must_be_the_callers() {
+        let source = source();
+        assert_eq!(connect(&source, None).await, Code::Ok);
+        assert_eq!(connect(&source, Some(("shop", "web"))).await, Code::Ok);
+        assert_eq!(connect(&source, Some(("bank", "web"))).await, Code::PermissionDenied);
+        // A pod of another account in the same namespace.
+        assert_eq!(connect(&source, Some(("shop", "api"))).await, Code::PermissionDenied);
+        assert_eq!(source.connections.list().len(), 0, "streams have ended");
     }
 }

@@ -28,6 +28,15 @@ fn invalid_flag_exits_2_and_is_named() {
 }
 
 #[test]
+fn missing_directory_of_objects_ends_the_program() {
+    let words = ["discovery", "--registries", "Files", "--configDir", "/nonexistent"];
+    let output = run(&[&words[..], &["--httpAddr", "", "--monitoringAddr", ""]].concat());
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("--configDir /nonexistent: "), "{text}");
+}
+
+#[test]
 fn version_is_printed() {
     let text = |arguments| String::from_utf8(run(arguments).stdout).unwrap();
     let short = text(&["version", "--short"]);

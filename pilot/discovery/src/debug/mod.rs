@@ -134,4 +134,22 @@ fn unknown(proxy: &str) -> Problem {
     Problem(StatusCode::NOT_FOUND, format!("proxy {proxy} is not connected; {hint}"))
 }
 
+/// Paths and meanings of all pages.
+pub const PAGES: [(&str, &str); 8] = [
+    ("/ready", "200 once objects and settings were listed, else 503"),
+    ("/debug/registry", "Services; also as `/debug/registryz`"),
+    ("/debug/endpoints", "Endpoints of all service ports; also as `/debug/endpointz`"),
+    ("/debug/config", "Settings and policies; also as `/debug/configz`"),
+    ("/debug/connections", "Streams of this replica, with the identity of their callers"),
+    ("/debug/syncz", "Versions sent to and accepted by each proxy"),
+    (
+        "/debug/config_dump?proxyID=POD.NAMESPACE",
+        "Resources of a proxy: versions, rejections with the proxy's reason, references, encoded messages",
+    ),
+    (
+        "/debug/why?proxy=POD.NAMESPACE&resource=NAME",
+        "Objects that a resource was generated from, and the inputs of its generator",
+    ),
+];
+
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

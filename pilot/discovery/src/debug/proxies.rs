@@ -54,6 +54,8 @@ pub(super) async fn syncz(source: &Source) -> Value {
             line.insert(format!("{key}_sent"), state(view, |name| name.sent).into());
             line.insert(format!("{key}_acked"), state(view, |name| name.acknowledged).into());
             line.insert(format!("{key}_waiting"), view.waiting.len().into());
+            let rejected = view.names.iter().filter(|name| name.rejected.is_some()).count();
+            line.insert(format!("{key}_rejected"), rejected.into());
             line.insert(format!("{key}_nacks"), view.nacks.into());
         }
         Value::Object(line)

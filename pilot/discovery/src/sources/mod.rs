@@ -7,10 +7,12 @@ mod policies;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use mesh::spiffe::TrustDomain;
 use pilot_registry::event::Event;
 use pilot_registry::manifest::ObjectDefaults;
 use pilot_registry::{files, kubernetes};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub use self::client::client;
@@ -25,6 +27,8 @@ pub struct Sink {
     pub queue: Queue,
     /// Counts of changes.
     pub metrics: Metrics,
+    /// Trust domain of the settings; `None` before the first.
+    pub trust_domain: watch::Sender<Option<TrustDomain>>,
 }
 
 /// Starts the tasks that follow the sources of the flags. They end with the set.
@@ -34,6 +38,9 @@ pub async fn follow(args: &DiscoveryArgs, sink: Sink) -> Result<JoinSet<()>> {
         ObjectDefaults { domain: args.domain.as_str().into(), ..ObjectDefaults::default() };
     let mesh = mesh_config::Reader::new(&args.namespace);
     if let (RegistryKind::Files, Some(directory)) = (args.registries, &args.config_dir) {
+        std::fs::read_dir(directory).with_context(|| {
+            format!("--configDir {}: name the directory with the YAML files", directory.display())
+        })?;
         let (objects, policies) = ((directory.clone(), sink.clone()), directory.clone());
         tasks.spawn(async move { follow_files(&objects.0, defaults, objects.1).await });
         let policies_sink = sink.clone();
@@ -72,6 +79,12 @@ impl Sink {
 
     fn settings(&self, input: Input) {
         self.metrics.updates.get_or_create(&TypeLabel::CONFIG).inc();
+        if let Input::Mesh(mesh) = &input {
+            match TrustDomain::parse(&mesh.trust_domain) {
+                Ok(trust_domain) => drop(self.trust_domain.send_replace(Some(trust_domain))),
+                Err(error) => tracing::error!("trustDomain of the mesh configuration: {error}"),
+            }
+        }
         self.queue.offer(input);
     }
 }

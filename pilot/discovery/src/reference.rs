@@ -1,0 +1,31 @@
+//! Reference page of `pilot-discovery`: flags, pages and metrics.
+
+use clap::CommandFactory;
+use reference_pages::{Page, code};
+
+use crate::args::Arguments;
+use crate::debug::PAGES;
+use crate::metrics::METRICS;
+
+fn reference() -> String {
+    let pages = PAGES.map(|(path, meaning)| [code(path), meaning.to_owned()]);
+    let metrics = METRICS.map(|(name, labels, help)| [code(name), code(labels), help.to_owned()]);
+    Page::new("pilot-discovery")
+        .text(
+            "The exit code is 0 after SIGTERM and SIGINT, 1 on failure and 2 for an invalid command \
+             line. An empty address switches a listener off.",
+        )
+        .flags(&Arguments::command())
+        .heading(2, "Pages")
+        .text("On `--httpAddr`. Pages below `/debug/` are for clients on loopback.")
+        .table(["path", "meaning"], pages.into())
+        .heading(2, "Metrics")
+        .text("On `--monitoringAddr`, at `/metrics`. Names are Istio's where they mean the same.")
+        .table(["metric", "labels", "meaning"], metrics.into())
+        .into_text()
+}
+
+#[test]
+fn page_is_current() {
+    reference_pages::check("reference/pilot-discovery.md", &reference());
+}
