@@ -34,12 +34,12 @@ help: ## List the targets
 setup: ## Install or build what the tests need: packages, Kubernetes, CoreDNS, a gRPC application, Envoy
 	@tests/setup.sh
 
-build: ## Leave the five release programs in dist/, static
-	$(STATIC) --release --package injector --package istioctl --package webhook-certs --bins
+build: ## Leave the six release programs in dist/, static
+	$(STATIC) --release --package injector --package istioctl --package pilot-discovery --package webhook-certs --bins
 	$(STATIC_SMALL) --profile init --package istio-init --bins
 	$(STATIC_SMALL) --profile agent --package pilot-agent --bins
 	@mkdir -p dist
-	@install $(addprefix $(TARGET_DIR)/$(HOST)/release/,sidecar-injector istioctl webhook-certs) dist/
+	@install $(addprefix $(TARGET_DIR)/$(HOST)/release/,sidecar-injector istioctl pilot-discovery webhook-certs) dist/
 	@install $(TARGET_DIR)/$(HOST)/init/istio-init dist/
 	@install $(TARGET_DIR)/$(HOST)/agent/pilot-agent dist/
 	@ls -l dist/
@@ -84,7 +84,7 @@ check: ## Formatting, lints, documentation, unit tests, licences: no root, no se
 	done
 	@echo "make check: everything passed" >&2
 
-manifests: setup ## Render manifests/install.yaml from manifests/base
+manifests: setup ## Render manifests/install.yaml and install-mesh.yaml
 	PATH="$(KUBERNETES):$$PATH" manifests/render.sh
 
 go-types: ## Write the tables in go-types/tables from their Go modules (Go)

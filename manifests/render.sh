@@ -1,6 +1,6 @@
 #!/bin/sh
-# Renders install.yaml from base/. With --check, says whether install.yaml is what would be
-# rendered, and changes nothing: 0 current, 1 not. Without any kubectl: 2.
+# Renders install.yaml from base/ and install-mesh.yaml from mesh/. With --check, says whether they are
+# what would be rendered, and changes nothing: 0 current, 1 not. Without any kubectl: 2.
 set -eu
 
 dir=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -25,15 +25,21 @@ fi
 rendered=$(mktemp)
 trap 'rm -f "$rendered"' EXIT
 trap 'exit 1' HUP INT TERM
-{
-  echo "# Made from base/ by render.sh: edit there, then run it again."
-  "$kubectl" kustomize "$dir/base"
-} >"$rendered"
 
-if [ "$mode" = write ]; then
-  cat "$rendered" >"$dir/install.yaml"
-elif ! diff -u "$dir/install.yaml" "$rendered" >&2; then
-  echo "manifests/install.yaml is not what manifests/base renders to" >&2
-  echo "hint: run manifests/render.sh" >&2
-  exit 1
-fi
+# install.yaml is the injector alone, install-mesh.yaml has its control plane besides.
+current=0
+for pair in base=install.yaml mesh=install-mesh.yaml; do
+  folder=${pair%=*} file=${pair#*=}
+  {
+    echo "# Made from $folder/ by render.sh: edit there, then run it again."
+    "$kubectl" kustomize "$dir/$folder"
+  } >"$rendered"
+  if [ "$mode" = write ]; then
+    cat "$rendered" >"$dir/$file"
+  elif ! diff -u "$dir/$file" "$rendered" >&2; then
+    echo "manifests/$file is not what manifests/$folder renders to" >&2
+    echo "hint: run manifests/render.sh" >&2
+    current=1
+  fi
+done
+exit "$current"

@@ -24,6 +24,7 @@ pub fn all(programs: &Programs, app: &Path) -> Result<Vec<Image>> {
 pub fn ours(programs: &Programs) -> Result<Vec<Image>> {
     Ok(vec![
         own(programs, "sidecar-injector")?.user(65532),
+        own(programs, "pilot-discovery")?.user(65532),
         own(programs, "webhook-certs")?.user(65532),
         own(programs, "istio-init")?,
     ])

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::certificates::CertificateMetrics;
 use pilot_xds::type_urls::{CLUSTER, ENDPOINT, LISTENER, NAME_TABLE, ROUTE};
 use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::family::Family;
@@ -26,10 +27,12 @@ pub struct Metrics {
     pub updates: Family<TypeLabel, Count>,
     /// Services of the mesh.
     pub services: Gauge,
+    /// Counters of the certificate service.
+    pub certificates: CertificateMetrics,
 }
 
 /// Name, labels and help of each family, for the registration and the reference page.
-pub const METRICS: [(&str, &str, &str); 6] = [
+pub const METRICS: [(&str, &str, &str); 9] = [
     ("pilot_xds", "", "Streams of proxies"),
     ("pilot_xds_pushes", "type", "Responses sent to proxies"),
     ("pilot_xds_resources", "type", "Resources sent to proxies"),
@@ -40,20 +43,32 @@ pub const METRICS: [(&str, &str, &str); 6] = [
         "Events of the registry (`registry`) and changes of settings (`config`)",
     ),
     ("pilot_services", "", "Services of the mesh"),
+    ("citadel_server_csr_count", "", "Requests for a certificate"),
+    ("citadel_server_csr_parsing_err_count", "", "Certificate signing requests that are invalid"),
+    (
+        "citadel_server_success_cert_issuance_count",
+        "",
+        "Certificates of workloads that were signed",
+    ),
 ];
 
 impl Metrics {
     /// Registry of all families.
     pub fn registry(&self) -> Registry {
         let mut registry = Registry::default();
-        let Self { connected, pushes, resources, rejects, updates, services } = self.clone();
-        let [xds, xds_pushes, xds_resources, xds_rejects, inbound, known] = METRICS;
+        let Self { connected, pushes, resources, rejects, updates, services, certificates } =
+            self.clone();
+        let [xds, xds_pushes, xds_resources, xds_rejects, inbound, known, csrs, invalid, signed] =
+            METRICS;
         registry.register(xds.0, xds.2, connected);
         registry.register(xds_pushes.0, xds_pushes.2, pushes);
         registry.register(xds_resources.0, xds_resources.2, resources);
         registry.register(xds_rejects.0, xds_rejects.2, rejects);
         registry.register(inbound.0, inbound.2, updates);
         registry.register(known.0, known.2, services);
+        registry.register(csrs.0, csrs.2, certificates.requests);
+        registry.register(invalid.0, invalid.2, certificates.invalid);
+        registry.register(signed.0, signed.2, certificates.signed);
         registry
     }
 }

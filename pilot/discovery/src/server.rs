@@ -1,5 +1,8 @@
 //! The running control plane: its listeners and its parts.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+
 use anyhow::{Context as _, Result};
 use axum::Router;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -7,8 +10,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::args::{DiscoveryArgs, ListenAddress};
+use crate::authentication::{Authenticator, Tls, TokenReviewer};
+use crate::certificates::Certificates;
+use crate::certificates::service::{CertificateService, METHOD};
 use crate::connections::Connections;
-use crate::listener::{self, Plaintext};
+use crate::listener::{self, Accept, Plaintext};
 use crate::metrics::Metrics;
 use crate::source::Source;
 use crate::sources::{self, Sink};
@@ -23,12 +29,28 @@ pub async fn run(args: DiscoveryArgs) -> Result<()> {
     let source = Source { queue: queue.clone(), connections, metrics: metrics.clone() };
     let mut listeners = Listeners::new();
     let discovery = grpc::discovery(source.clone());
-    listeners.serve("--grpcAddr", args.grpc_addr, discovery)?;
+    listeners.serve("--grpcAddr", args.grpc_addr, discovery.clone())?;
     listeners.serve("--httpAddr", args.http_addr, debug::router(source))?;
     listeners.serve("--monitoringAddr", args.monitoring_addr, debug::metrics(&metrics, &queue))?;
-    let sink = Sink { queue, metrics };
+    let (trust_domain, trust_domains) = watch::channel(None);
+    let mut tasks = JoinSet::new();
+    if let Some(address) = args.secure_address().get() {
+        let client = sources::client(&args).await?;
+        let certificates = Certificates::start(client.clone(), &args, &mut tasks);
+        let audiences = args.certificates.token_audiences.clone();
+        let tokens = TokenReviewer::new(client, audiences);
+        let authenticator = Arc::new(Authenticator::new(tokens, trust_domains));
+        let tls = Tls::new(certificates.server_config());
+        let service = CertificateService::new(certificates, metrics.certificates.clone());
+        let router = discovery.route_service(METHOD, service);
+        listeners.start("--secureGRPCAddr", address, tls, authenticator.protect(router))?;
+    }
+    let sink = Sink { queue, metrics, trust_domain };
     let sources = sources::follow(&args, sink).await?;
-    terminated_or_interrupted(terminated, interrupted).await;
+    tokio::select! {
+        () = terminated_or_interrupted(terminated, interrupted) => {}
+        Some(ended) = tasks.join_next() => ended.context("a part of the control plane")??,
+    }
     drop(sources);
     listeners.stop().await;
     Ok(())
@@ -55,9 +77,19 @@ impl Listeners {
     /// Binds the address of a flag and serves on it.
     fn serve(&mut self, flag: &str, address: ListenAddress, router: Router) -> Result<()> {
         let Some(address) = address.get() else { return Ok(()) };
+        self.start(flag, address, Plaintext, router)
+    }
+
+    fn start(
+        &mut self,
+        flag: &str,
+        address: SocketAddr,
+        accept: impl Accept,
+        router: Router,
+    ) -> Result<()> {
         let listener = listener::bind(flag, address)?;
         tracing::info!(flag, address = %listener.local_addr()?, "serving");
-        self.tasks.spawn(listener::serve(listener, Plaintext, router, self.stop.subscribe()));
+        self.tasks.spawn(listener::serve(listener, accept, router, self.stop.subscribe()));
         Ok(())
     }
 

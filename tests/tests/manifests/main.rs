@@ -12,6 +12,8 @@ mod istiod;
 #[cfg(test)]
 mod matching;
 #[cfg(test)]
+mod mesh;
+#[cfg(test)]
 mod monitoring;
 #[cfg(test)]
 mod policy;
@@ -36,6 +38,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, Service, ServiceA
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
 use crate::custom::{CertificateSpec, Custom, IssuerSpec, PrometheusRuleSpec, ServiceMonitorSpec};
@@ -43,7 +46,8 @@ use crate::documents::{base, documents, manifests, renderings, retyped};
 
 #[test]
 fn every_field_exists_in_its_kind() {
-    let examples = ["examples/web.yaml", "examples/client.yaml", "install.yaml"];
+    let examples =
+        ["examples/web.yaml", "examples/client.yaml", "install.yaml", "install-mesh.yaml"];
     let of_files = examples.into_iter().map(|file| (file.to_owned(), documents(file)));
     let rendered = renderings()
         .iter()
@@ -56,6 +60,7 @@ fn every_field_exists_in_its_kind() {
                 "ClusterRole" => retyped::<ClusterRole>(&document),
                 "ClusterRoleBinding" => retyped::<ClusterRoleBinding>(&document),
                 "ConfigMap" => retyped::<ConfigMap>(&document),
+                "CustomResourceDefinition" => retyped::<CustomResourceDefinition>(&document),
                 "Deployment" => retyped::<Deployment>(&document),
                 "HorizontalPodAutoscaler" => retyped::<HorizontalPodAutoscaler>(&document),
                 "Issuer" => retyped::<Custom<IssuerSpec>>(&document),

@@ -169,7 +169,7 @@ fn deployment(rendering: &Rendering) -> DeploymentSpec {
 }
 
 /// Checks the Pod Security Standard `restricted`, and a read-only root file system.
-fn assert_restricted(pod: &PodSpec) {
+pub(crate) fn assert_restricted(pod: &PodSpec) {
     let context = pod.security_context.as_ref().unwrap();
     assert_eq!(context.run_as_non_root, Some(true));
     assert_ne!(context.run_as_user, Some(0));

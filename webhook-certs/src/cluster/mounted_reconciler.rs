@@ -55,16 +55,15 @@ impl<'a> MountedReconciler<'a> {
     pub(super) async fn run(&mut self, changed: &Notify) -> Infallible {
         loop {
             let mut errors = Vec::new();
-            let again = self.reconcile(&mut errors).await;
+            let pending = self.reconcile(&mut errors).await;
             self.status.send_if_modified(|status| status.record_errors(&errors));
-            if !again {
-                wait(changed, self.options.parameters.tick.min(BETWEEN_READS)).await;
-            }
+            let pause = self.options.parameters.tick.min(BETWEEN_READS);
+            wait(changed, pending.map_or(pause, |pending| pause.min(pending))).await;
         }
     }
 
-    /// Returns true if another writer was faster.
-    async fn reconcile(&mut self, errors: &mut Vec<String>) -> bool {
+    /// Returns the time until a pending write can be made.
+    async fn reconcile(&mut self, errors: &mut Vec<String>) -> Option<Duration> {
         let roots = self.api.roots(errors);
         let clock_ahead = self.api.clock.ahead().unwrap_or_default();
         self.certificate.set_clock_ahead(clock_ahead);
@@ -79,11 +78,11 @@ impl<'a> MountedReconciler<'a> {
         let authority = self.authority.borrow().clone();
         let (Some(authority), Some(config_maps), Some(roots)) = (authority, &self.api.roots, roots)
         else {
-            return false;
+            return None;
         };
         let published = config_maps.publish(roots, authority.roots(), &mut self.writes).await;
         errors.extend(published.errors);
-        published.has_conflict
+        published.wait
     }
 
     /// Lets the CA of the files sign, if they have changed.

@@ -272,7 +272,6 @@ impl<'a> Reconciler<'a> {
             return;
         };
         let published = config_maps.publish(roots, &state.bundle(), &mut self.writes).await;
-        outcome.again |= published.has_conflict;
         outcome.wait = outcome.wait.into_iter().chain(published.wait).min();
         outcome.errors.extend(published.errors);
     }

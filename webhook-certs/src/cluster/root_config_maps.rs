@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures::stream::{self, Stream, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -32,6 +32,8 @@ pub(super) struct RootConfigMaps {
     namespaces: Store<PartialObjectMeta<Namespace>>,
     maps: Store<ConfigMap>,
     watched: Arc<Watched>,
+    /// Version that each recent write has replaced, and the instant of the write.
+    written: Mutex<BTreeMap<String, (Option<String>, Instant)>>,
 }
 
 /// Progress of the watches.
@@ -91,6 +93,7 @@ impl RootConfigMaps {
             namespaces,
             maps,
             watched,
+            written: Mutex::default(),
         };
         (roots, stream::select(changed_namespaces, changed_maps))
     }
@@ -144,25 +147,48 @@ impl RootConfigMaps {
                 Some((version, _)) => version,
                 None => None,
             };
+            if let Some(wait) = self.awaited(&namespace, version.as_ref()) {
+                published.wait = published.wait.into_iter().chain([wait]).min();
+                continue;
+            }
             match writes.spend(PATCH, path(&namespace)) {
                 Ok(()) => due.push((namespace, version)),
                 Err(error) => published.reject(&error),
             }
         }
         let calls = due.into_iter().map(|(namespace, version)| {
-            let patch = self.patch(namespace.clone(), version, &text);
-            async move { (namespace, patch.await) }
+            let patch = self.patch(namespace.clone(), version.clone(), &text);
+            async move { (namespace, version, patch.await) }
         });
         let mut done = stream::iter(calls).buffer_unordered(CONCURRENT);
-        while let Some((namespace, outcome)) = done.next().await {
+        while let Some((namespace, version, outcome)) = done.next().await {
             writes.record_forbidden(PATCH, &path(&namespace), outcome.as_ref().err());
             match outcome {
                 Ok(()) => tracing::info!(namespace, "the roots of workloads were published"),
-                Err(error) if error.is_conflict() => published.has_conflict = true,
-                Err(error) => published.errors.push(error.to_string()),
+                // The watch brings what another writer wrote.
+                Err(error) if error.is_conflict() => tracing::debug!("waiting: {error}"),
+                Err(error) => {
+                    published.errors.push(error.to_string());
+                    continue;
+                }
             }
+            self.written().insert(namespace, (version, Instant::now()));
         }
         published
+    }
+
+    /// Time to wait for the watch, if the version has just been replaced by a write.
+    ///
+    /// A second write would conflict, and spend the budget.
+    fn awaited(&self, namespace: &str, version: Option<&String>) -> Option<Duration> {
+        let mut written = self.written();
+        written.retain(|_, (_, at)| at.elapsed() < WATCH_DELAY);
+        let (replaced, at) = written.get(namespace)?;
+        (replaced.as_ref() == version).then(|| WATCH_DELAY.saturating_sub(at.elapsed()))
+    }
+
+    fn written(&self) -> MutexGuard<'_, BTreeMap<String, (Option<String>, Instant)>> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn patch(
@@ -219,9 +245,7 @@ impl Watched {
 /// Result of publishing roots.
 #[derive(Default)]
 pub(super) struct Publication {
-    /// True if another writer was faster.
-    pub(super) has_conflict: bool,
-    /// Time until the write budget allows a pending write.
+    /// Time until a pending write can be made.
     pub(super) wait: Option<Duration>,
     pub(super) errors: Vec<String>,
 }
@@ -276,6 +300,8 @@ const NAMESPACES: &str = "namespaces";
 const MAPS: &str = "configmaps";
 /// Namespaces in which Istio publishes no roots.
 const WITHOUT_WORKLOADS: [&str; 3] = ["kube-node-lease", "kube-public", "local-path-storage"];
+/// Longest time for which a write is awaited in the watch.
+const WATCH_DELAY: Duration = Duration::from_secs(2);
 /// Concurrent writes: a rotation changes all namespaces at once.
 const CONCURRENT: usize = 8;
 

@@ -76,6 +76,13 @@ pub enum RegistryKind {
 impl DiscoveryArgs {
     /// Returns a complaint about flags that exclude each other.
     pub fn conflict(&self) -> Option<String> {
+        if self.registries == RegistryKind::Files && self.secure_address().get().is_some() {
+            return Some(
+                "--secureGRPCAddr: tokens are reviewed by the API server, which --registries Files \
+                 does without; hint: use --grpcAddr 127.0.0.1:15010"
+                    .to_owned(),
+            );
+        }
         let plain = self.grpc_addr.get()?;
         (!plain.ip().is_loopback() && !self.allow_plaintext).then(|| {
             format!(

@@ -14,6 +14,7 @@ use http::{Extensions, HeaderMap, Response};
 use jiff::Timestamp;
 use mesh::spiffe::{SpiffeId, TrustDomain};
 use thiserror::Error;
+use tokio::sync::watch;
 use tonic::Status;
 use webhook_certs::serving::workload_clients::{WorkloadIdentity, WorkloadIdentityError};
 
@@ -26,12 +27,13 @@ use crate::identity::Caller;
 #[derive(Debug)]
 pub struct Authenticator {
     tokens: TokenReviewer,
-    trust_domain: TrustDomain,
+    /// Trust domain of the mesh; `None` until the settings are known.
+    trust_domain: watch::Receiver<Option<TrustDomain>>,
 }
 
 impl Authenticator {
     /// Authenticates workloads of `trust_domain`.
-    pub fn new(tokens: TokenReviewer, trust_domain: TrustDomain) -> Self {
+    pub fn new(tokens: TokenReviewer, trust_domain: watch::Receiver<Option<TrustDomain>>) -> Self {
         Self { tokens, trust_domain }
     }
 
@@ -62,17 +64,22 @@ impl Authenticator {
     /// with its pod: otherwise a stolen key could be renewed for ever.
     async fn caller_by_token(&self, headers: &HeaderMap) -> Result<Caller, AuthenticationError> {
         let token = bearer(headers)?;
+        let trust_domain = self.trust_domain()?;
         let account = self.tokens.review(token).await?;
         let (namespace, name) = (&account.namespace, &account.name);
         // Kubernetes' names are valid in identities.
-        SpiffeId::new(self.trust_domain.clone(), namespace, name)
+        SpiffeId::new(trust_domain.clone(), namespace, name)
             .map_err(|error| TokenError::Rejected { reason: error.to_string() })?;
         Ok(Caller {
-            trust_domain: self.trust_domain.as_str().into(),
+            trust_domain: trust_domain.as_str().into(),
             namespace: namespace.as_str().into(),
             service_account: name.as_str().into(),
             pod: account.pod.as_deref().map(Into::into),
         })
+    }
+
+    fn trust_domain(&self) -> Result<TrustDomain, AuthenticationError> {
+        self.trust_domain.borrow().clone().ok_or(AuthenticationError::Starting)
     }
 
     fn caller_by_certificate(
@@ -85,11 +92,10 @@ impl Authenticator {
         if lifetime.not_after < now {
             return Err(AuthenticationError::Expired { not_after: lifetime.not_after });
         }
-        if *id.trust_domain() != self.trust_domain {
-            return Err(AuthenticationError::TrustDomain {
-                found: id.trust_domain().clone(),
-                expected: self.trust_domain.clone(),
-            });
+        let expected = self.trust_domain()?;
+        if *id.trust_domain() != expected {
+            let found = id.trust_domain().clone();
+            return Err(AuthenticationError::TrustDomain { found, expected });
         }
         Ok(Caller {
             trust_domain: id.trust_domain().as_str().into(),
@@ -150,6 +156,9 @@ pub enum AuthenticationError {
         /// End of its validity.
         not_after: Timestamp,
     },
+    /// The trust domain is not known yet.
+    #[error("the control plane has not read the mesh configuration yet")]
+    Starting,
     /// The certificate is of another trust domain.
     #[error("the client's certificate is of the trust domain {found}, and the mesh is {expected}")]
     TrustDomain {
@@ -163,9 +172,8 @@ pub enum AuthenticationError {
 impl From<AuthenticationError> for Status {
     fn from(error: AuthenticationError) -> Self {
         match &error {
-            AuthenticationError::Token(TokenError::Unavailable { .. }) => {
-                Self::unavailable(error.to_string())
-            }
+            AuthenticationError::Token(TokenError::Unavailable { .. })
+            | AuthenticationError::Starting => Self::unavailable(error.to_string()),
             _ => Self::unauthenticated(error.to_string()),
         }
     }

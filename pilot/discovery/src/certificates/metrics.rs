@@ -1,36 +1,14 @@
-//! Metrics of the certificate service, with Istio's names.
+//! Metrics of the certificate service.
 
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::registry::Registry;
+use crate::metrics::Count;
 
-/// Counters of the certificate service.
+/// Counters of the certificate service. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Metrics {
+pub struct CertificateMetrics {
     /// Requests for a certificate.
-    pub requests: Counter,
+    pub requests: Count,
     /// Requests whose signing request is invalid.
-    pub invalid: Counter,
+    pub invalid: Count,
     /// Certificates that were signed.
-    pub signed: Counter,
-}
-
-impl Metrics {
-    /// Registers the counters.
-    pub fn register(&self, registry: &mut Registry) {
-        for (name, help, counter) in [
-            ("citadel_server_csr_count", "Certificate signing requests", &self.requests),
-            (
-                "citadel_server_csr_parsing_err_count",
-                "Certificate signing requests that are invalid",
-                &self.invalid,
-            ),
-            (
-                "citadel_server_success_cert_issuance_count",
-                "Certificates of workloads that were signed",
-                &self.signed,
-            ),
-        ] {
-            registry.register(name, help, counter.clone());
-        }
-    }
+    pub signed: Count,
 }

@@ -20,7 +20,7 @@ use webhook_certs::status::Status;
 use webhook_certs::workload::authority::WorkloadAuthority;
 use webhook_certs::workload::ca_folder::CaFolder;
 
-pub use self::metrics::Metrics;
+pub use self::metrics::CertificateMetrics;
 use crate::args::DiscoveryArgs;
 
 /// The CA of workloads, kept up to date.

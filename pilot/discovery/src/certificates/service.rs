@@ -16,7 +16,7 @@ use tower::Service;
 use webhook_certs::workload::authority::WorkloadAuthorityError;
 use webhook_certs::workload::signing_request::SigningRequest;
 
-use super::{Certificates, Metrics};
+use super::{CertificateMetrics, Certificates};
 use crate::identity::Caller;
 
 /// Path of the method.
@@ -26,12 +26,12 @@ pub const METHOD: &str = "/istio.v1.auth.IstioCertificateService/CreateCertifica
 #[derive(Clone, Debug)]
 pub struct CertificateService {
     certificates: Certificates,
-    metrics: Metrics,
+    metrics: CertificateMetrics,
 }
 
 impl CertificateService {
     /// Creates the service. Its requests need a [`Caller`] in their extensions.
-    pub fn new(certificates: Certificates, metrics: Metrics) -> Self {
+    pub fn new(certificates: Certificates, metrics: CertificateMetrics) -> Self {
         Self { certificates, metrics }
     }
 

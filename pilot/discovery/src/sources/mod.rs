@@ -8,9 +8,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use mesh::spiffe::TrustDomain;
 use pilot_registry::event::Event;
 use pilot_registry::manifest::ObjectDefaults;
 use pilot_registry::{files, kubernetes};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub use self::client::client;
@@ -25,6 +27,8 @@ pub struct Sink {
     pub queue: Queue,
     /// Counts of changes.
     pub metrics: Metrics,
+    /// Trust domain of the settings; `None` before the first.
+    pub trust_domain: watch::Sender<Option<TrustDomain>>,
 }
 
 /// Starts the tasks that follow the sources of the flags. They end with the set.
@@ -75,6 +79,12 @@ impl Sink {
 
     fn settings(&self, input: Input) {
         self.metrics.updates.get_or_create(&TypeLabel::CONFIG).inc();
+        if let Input::Mesh(mesh) = &input {
+            match TrustDomain::parse(&mesh.trust_domain) {
+                Ok(trust_domain) => drop(self.trust_domain.send_replace(Some(trust_domain))),
+                Err(error) => tracing::error!("trustDomain of the mesh configuration: {error}"),
+            }
+        }
         self.queue.offer(input);
     }
 }

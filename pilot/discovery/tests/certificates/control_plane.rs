@@ -15,7 +15,7 @@ use kube::{Api, Client};
 use mesh::spiffe::TrustDomain;
 use pilot_discovery::authentication::{Authenticator, Tls, TokenReviewer};
 use pilot_discovery::certificates::service::{CertificateService, METHOD};
-use pilot_discovery::certificates::{Certificates, Metrics};
+use pilot_discovery::certificates::{CertificateMetrics, Certificates};
 use pilot_discovery::identity::Caller;
 use pilot_discovery::listener;
 use serde_json::json;
@@ -59,8 +59,11 @@ impl ControlPlane {
         authority.wait_for(Option::is_some).await?;
 
         let tokens = TokenReviewer::new(admin.clone(), vec!["istio-ca".to_owned()]);
-        let authenticator = Authenticator::new(tokens, TrustDomain::parse("cluster.local")?);
-        let service = CertificateService::new(certificates.clone(), Metrics::default());
+        let authenticator = Authenticator::new(
+            tokens,
+            watch::channel(Some(TrustDomain::parse("cluster.local")?)).1,
+        );
+        let service = CertificateService::new(certificates.clone(), CertificateMetrics::default());
         let router = Router::new().route_service(METHOD, service).route(
             "/whoami",
             get(async |Extension(caller): Extension<Caller>| format!("{caller:?}")),

@@ -1,0 +1,118 @@
+//! The whole mesh: the base with its control plane.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::documents::{base, documents, manifests};
+use crate::policy::assert_restricted;
+
+fn mesh() -> Vec<Value> {
+    documents("install-mesh.yaml")
+}
+
+/// The control plane's object of a kind.
+fn own<T: DeserializeOwned>(kind: &str, name: &str) -> T {
+    let found = mesh()
+        .into_iter()
+        .find(|object| object["kind"] == kind && object["metadata"]["name"] == name);
+    serde_json::from_value(found.unwrap_or_else(|| panic!("{kind} {name}"))).unwrap()
+}
+
+#[test]
+fn whole_mesh_has_the_base_unchanged_but_for_the_proxys_image() {
+    let by_name = |objects: &[Value]| -> BTreeMap<String, Value> {
+        let name = |object: &Value| format!("{} {}", object["kind"], object["metadata"]["name"]);
+        objects.iter().map(|object| (name(object), object.clone())).collect()
+    };
+    let (base, mesh) = (by_name(&base().documents), by_name(&mesh()));
+    for (name, object) in &base {
+        if name != r#""ConfigMap" "istio-sidecar-injector""# {
+            assert_eq!(mesh.get(name), Some(object));
+        }
+    }
+    for name in mesh.keys().filter(|name| !base.contains_key(*name)) {
+        assert!(
+            ["pilot-discovery", "istiod", "peerauthentications"]
+                .iter()
+                .any(|one| name.contains(one)),
+            "{name}"
+        );
+    }
+    let text = |file: &str| std::fs::read_to_string(manifests().join(file)).unwrap();
+    let expected = text("base/values.yaml").replace(
+        "    image: proxyv2\n",
+        "    # A name with a slash is taken as it is, without hub and tag.\n    \
+         image: outrigger/proxyv2:0.1.0\n",
+    );
+    assert_eq!(text("mesh/values.yaml"), expected);
+}
+
+#[test]
+fn control_plane_has_rights_pinned_by_name() {
+    let rules = |rules: Option<Vec<PolicyRule>>| -> Vec<String> {
+        let list = |list: Option<Vec<String>>| list.unwrap_or_default().join(" ");
+        rules
+            .unwrap_or_default()
+            .into_iter()
+            .map(|rule| {
+                let names = list(rule.resource_names);
+                let names = if names.is_empty() { "(any name)".to_owned() } else { names };
+                format!("{} {names}: {}", list(rule.resources), rule.verbs.join(" "))
+            })
+            .collect()
+    };
+    let role: Role = own("Role", "pilot-discovery");
+    assert_eq!(
+        rules(role.rules),
+        [
+            "secrets pilot-discovery-ca: get list watch update",
+            "secrets (any name): create",
+            "configmaps istio: list watch",
+            "events (any name): create",
+        ]
+    );
+    let role: ClusterRole = own("ClusterRole", "pilot-discovery");
+    assert_eq!(
+        rules(role.rules),
+        [
+            "services pods nodes namespaces (any name): list watch",
+            "endpointslices (any name): list watch",
+            "peerauthentications (any name): list watch",
+            "configmaps istio-ca-root-cert: list watch create patch",
+            "tokenreviews (any name): create",
+        ]
+    );
+}
+
+#[test]
+fn control_plane_survives_a_rollout_and_a_drain() {
+    let deployment: Deployment = own("Deployment", "pilot-discovery");
+    let spec = deployment.spec.unwrap();
+    assert_eq!(spec.replicas, Some(2));
+    let pod = spec.template.spec.unwrap();
+    assert_restricted(&pod);
+    assert_eq!(pod.automount_service_account_token, Some(false));
+    let budget: PodDisruptionBudget = own("PodDisruptionBudget", "pilot-discovery");
+    assert_eq!(budget.spec.unwrap().selector, Some(spec.selector));
+}
+
+#[test]
+fn plaintext_discovery_is_not_reachable() {
+    let service: Service = own("Service", "istiod");
+    let ports = service.spec.unwrap().ports.unwrap();
+    assert_eq!(ports.iter().map(|port| port.port).collect::<Vec<_>>(), [15012, 15014]);
+    let deployment: Deployment = own("Deployment", "pilot-discovery");
+    let pod = deployment.spec.unwrap().template.spec.unwrap();
+    let args = pod.containers[0].args.as_ref().unwrap();
+    assert!(!args.iter().any(|arg| arg.starts_with("--grpcAddr")), "{args:?}");
+    let policy: NetworkPolicy = own("NetworkPolicy", "pilot-discovery");
+    let rules = policy.spec.unwrap().ingress.unwrap();
+    assert!(rules[0].from.is_none() && rules[1].from.is_some(), "metrics are not for all pods");
+}
