@@ -13,9 +13,13 @@ use std::time::Instant;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let number = |index: usize| arguments.get(index).and_then(|text| text.parse().ok());
+    let number = |index: usize| -> Option<usize> { arguments.get(index)?.parse().ok() };
     if arguments.first().is_some_and(|first| first == "serve") {
-        return server::serve(number(1).unwrap(), u16::try_from(number(2).unwrap()).unwrap());
+        return server::serve(
+            number(1).unwrap(),
+            number(2).unwrap(),
+            u32::try_from(number(3).unwrap()).unwrap(),
+        );
     }
     match (number(0), number(1)) {
         (Some(services), Some(clients)) => measure(services, clients),
@@ -29,7 +33,7 @@ fn main() {
 
 fn measure(services: usize, count: usize) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let mut server = server::Child::start(services, 0);
+    let mut server = server::Child::start(services, 0, 0);
     let idle = server.memory();
     let begin = Instant::now();
     let clients = runtime.block_on(clients::connect(server.address(), count, None));
@@ -54,8 +58,8 @@ fn measure(services: usize, count: usize) {
     let (known, port) = (clients.versions(), server.address().port());
     drop(clients);
     drop(server);
-    // The same port: the clients come back with what they have.
-    let server = server::Child::start(services, port);
+    // The same port and objects: the clients come back with what they have.
+    let server = server::Child::start(services, port, ROUNDS);
     let begin = Instant::now();
     let clients = runtime.block_on(clients::connect(server.address(), count, Some(known)));
     println!(

@@ -30,10 +30,11 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    pub(crate) fn start(services: usize, port: u16) -> Self {
+    /// Starts the server after some changes of the endpoint.
+    pub(crate) fn start(services: usize, port: u16, changes: usize) -> Self {
         let program = std::env::current_exe().unwrap();
         let mut process = Command::new(program)
-            .args(["serve", &services.to_string(), &port.to_string()])
+            .args(["serve", &services.to_string(), &port.to_string(), &changes.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -70,16 +71,17 @@ impl Drop for Child {
 }
 
 /// Serves until the input ends. Each line is a changed endpoint.
-pub(crate) fn serve(services: usize, port: u16) {
+pub(crate) fn serve(services: usize, port: usize, changes: u32) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let _entered = runtime.enter();
     let queue = publish::start().unwrap();
-    list(&queue, services);
+    list(&queue, services, changes);
     let source = Source {
         queue: queue.clone(),
         connections: Connections::default(),
         metrics: Metrics::default(),
     };
+    let port = u16::try_from(port).unwrap();
     let listener = listener::bind("--grpcAddr", (Ipv4Addr::LOCALHOST, port).into()).unwrap();
     println!("{}", listener.local_addr().unwrap());
     let (_stop, stopped) = watch::channel(false);
@@ -91,9 +93,13 @@ pub(crate) fn serve(services: usize, port: u16) {
     }
 }
 
-fn list(queue: &Queue, services: usize) {
+fn list(queue: &Queue, services: usize, changes: u32) {
     let all = 0..u32::try_from(services).unwrap();
-    let slices = all.clone().map(|number| slice(number, Condition::Ready, 0)).collect();
+    let slices = all.clone().map(|number| {
+        let change = if number == 0 { changes } else { 0 };
+        slice(number, Condition::Ready, change)
+    });
+    let slices = slices.collect();
     for event in [
         Event::Namespaces(Update::Replace(Vec::new())),
         Event::Nodes(Update::Replace(Vec::new())),

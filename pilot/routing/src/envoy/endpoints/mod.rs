@@ -36,6 +36,8 @@ pub struct EndpointInputs {
     hostname: Hostname,
     /// Name of the cluster, which is part of a workload's name.
     cluster_id: Arc<str>,
+    /// Distinct workloads of the members.
+    workloads: Vec<WorkloadRef>,
     /// Groups in the order of priority, then locality.
     groups: Vec<Group>,
 }
@@ -55,7 +57,8 @@ struct Member {
     port: u16,
     health: Health,
     takes_mtls: bool,
-    workload: Option<WorkloadRef>,
+    /// Index of the workload.
+    workload: Option<usize>,
 }
 
 /// Workload as telemetry names it.
@@ -90,6 +93,7 @@ impl Generator for Endpoints {
             return None;
         }
         let mut groups: BTreeMap<(u32, Locality), Vec<Member>> = BTreeMap::new();
+        let mut workloads = Workloads::default();
         let endpoints = context.snapshot.endpoints(&hostname, port);
         for endpoint in endpoints.into_iter().flat_map(|set| &set.endpoints) {
             if is_used(context.proxy, service, endpoint) {
@@ -99,20 +103,23 @@ impl Generator for Endpoints {
                     port: endpoint.port,
                     health: endpoint.health,
                     takes_mtls: takes_mtls(context, endpoint),
-                    workload: endpoint.workload.as_deref().map(WorkloadRef::new),
+                    workload: endpoint.workload.as_deref().map(|it| workloads.index(it)),
                 };
                 let key = (distance, endpoint.locality.clone());
                 groups.entry(key).or_default().push(member);
             }
         }
         let cluster_id = context.mesh.cluster_id.clone();
-        Some(EndpointInputs { port, hostname, cluster_id, groups: with_priorities(groups) })
+        let (workloads, groups) = (workloads.distinct, with_priorities(groups));
+        Some(EndpointInputs { port, hostname, cluster_id, workloads, groups })
     }
 
     fn build(inputs: &EndpointInputs) -> ClusterLoadAssignment {
+        let workloads = inputs.workloads.iter().map(|workload| workload.text(&inputs.cluster_id));
+        let workloads: Vec<String> = workloads.collect();
         ClusterLoadAssignment {
             cluster_name: names::outbound(inputs.port, &inputs.hostname),
-            endpoints: inputs.groups.iter().map(|group| group.build(&inputs.cluster_id)).collect(),
+            endpoints: inputs.groups.iter().map(|group| group.build(&workloads)).collect(),
         }
     }
 
@@ -178,14 +185,14 @@ fn takes_mtls(context: &Context<'_>, endpoint: &Endpoint) -> bool {
 }
 
 impl Group {
-    fn build(&self, cluster_id: &str) -> LocalityLbEndpoints {
+    fn build(&self, workloads: &[String]) -> LocalityLbEndpoints {
         let Locality { region, zone, subzone } = &self.locality;
         // Pods of one Deployment have the same metadata.
         let mut last: Option<(&Member, Bytes)> = None;
         let endpoints = self.endpoints.iter().map(|member| {
             let same = last.as_ref().filter(|(before, _)| before.has_metadata_of(member));
             let metadata =
-                same.map_or_else(|| member.metadata(cluster_id), |(_, known)| known.clone());
+                same.map_or_else(|| member.metadata(workloads), |(_, known)| known.clone());
             last = Some((member, metadata.clone()));
             member.build(metadata)
         });
@@ -221,15 +228,43 @@ impl Member {
         }
     }
 
-    fn metadata(&self, cluster_id: &str) -> Bytes {
+    fn metadata(&self, workloads: &[String]) -> Bytes {
         let tls = self.takes_mtls.then_some(("envoy.transport_socket_match", "tlsMode", "istio"));
-        let workload = self.workload.as_ref().map(|workload| workload.text(cluster_id));
-        let workload = workload.as_deref().map(|text| ("istio", "workload", text));
+        let workload = self.workload.and_then(|index| workloads.get(index));
+        let workload = workload.map(|text| ("istio", "workload", text.as_str()));
         encoded_metadata(tls.into_iter().chain(workload))
     }
 
     fn has_metadata_of(&self, other: &Self) -> bool {
-        (self.takes_mtls, &self.workload) == (other.takes_mtls, &other.workload)
+        (self.takes_mtls, self.workload) == (other.takes_mtls, other.workload)
+    }
+}
+
+/// Distinct workloads of a set of endpoints. They are few: pods of one Deployment are equal here.
+#[derive(Debug, Default)]
+struct Workloads<'a> {
+    distinct: Vec<WorkloadRef>,
+    /// The last workload and its index.
+    last: Option<(&'a Workload, usize)>,
+}
+
+impl<'a> Workloads<'a> {
+    fn index(&mut self, workload: &'a Workload) -> usize {
+        let is_alike = |other: &Workload| {
+            (&other.owner, &other.namespace, &other.labels)
+                == (&workload.owner, &workload.namespace, &workload.labels)
+        };
+        if let Some((_, index)) = self.last.filter(|(last, _)| is_alike(last)) {
+            return index;
+        }
+        let workload_ref = WorkloadRef::new(workload);
+        let known = self.distinct.iter().position(|known| *known == workload_ref);
+        let index = known.unwrap_or_else(|| {
+            self.distinct.push(workload_ref);
+            self.distinct.len() - 1
+        });
+        self.last = Some((workload, index));
+        index
     }
 }
 
