@@ -30,21 +30,23 @@ pub async fn run(args: DiscoveryArgs) -> Result<()> {
     let mut listeners = Listeners::new();
     let discovery = grpc::discovery(source.clone());
     listeners.serve("--grpcAddr", args.grpc_addr, discovery.clone())?;
-    listeners.serve("--httpAddr", args.http_addr, debug::router(source))?;
     listeners.serve("--monitoringAddr", args.monitoring_addr, debug::metrics(&metrics, &queue))?;
     let (trust_domain, trust_domains) = watch::channel(None);
     let mut tasks = JoinSet::new();
+    let mut certificates = None;
     if let Some(address) = args.secure_address().get() {
         let client = sources::client(&args).await?;
-        let certificates = Certificates::start(client.clone(), &args, &mut tasks);
+        let started = Certificates::start(client.clone(), &args, &mut tasks);
         let audiences = args.certificates.token_audiences.clone();
         let tokens = TokenReviewer::new(client, audiences);
         let authenticator = Arc::new(Authenticator::new(tokens, trust_domains));
-        let tls = Tls::new(certificates.server_config());
-        let service = CertificateService::new(certificates, metrics.certificates.clone());
+        let tls = Tls::new(started.server_config());
+        let service = CertificateService::new(started.clone(), metrics.certificates.clone());
         let router = discovery.route_service(METHOD, service);
         listeners.start("--secureGRPCAddr", address, tls, authenticator.protect(router))?;
+        certificates = Some(started);
     }
+    listeners.serve("--httpAddr", args.http_addr, debug::router(source, certificates))?;
     let sink = Sink { queue, metrics, trust_domain };
     let sources = sources::follow(&args, sink).await?;
     tokio::select! {

@@ -4,6 +4,8 @@
 //! thread that started it.
 
 mod capture;
+mod changes;
+mod commands;
 mod stories;
 
 use std::fs;
@@ -66,9 +68,12 @@ macro_rules! stories {
     ($($module:ident::$story:ident)*) => { [$((stringify!($story), $module::$story as Story)),*] };
 }
 
-const STORIES: [(&str, Story); 2] = stories![
+const STORIES: [(&str, Story); 5] = stories![
     stories::requests_between_sidecars_are_encrypted_on_the_wire
     stories::strict_mode_rejects_plaintext
+    commands::istioctl_shows_proxies_and_their_configuration
+    changes::rolling_updates_and_scaling_lose_no_request
+    changes::killed_control_plane_loses_no_request
 ];
 /// Number of Istio's entries for the default revision.
 const ENTRIES: usize = 4;

@@ -14,6 +14,7 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::certificates::Certificates;
 use crate::listener::ClientAddress;
 use crate::metrics::Metrics;
 use crate::publish::{Publisher, Queue};
@@ -42,7 +43,8 @@ impl IntoResponse for Problem {
 type Page = Result<Json<Value>, Problem>;
 
 /// Returns the routes of readiness, for all clients, and of debug pages, for clients on loopback.
-pub fn router(source: Source) -> Router {
+/// `certificates` are those of the listener with TLS, if there is one.
+pub fn router(source: Source, certificates: Option<Certificates>) -> Router {
     let mesh = |page: fn(&Publisher) -> Value| {
         get(async move |State(source): State<Source>| -> Page {
             let page = source.queue.inspect(page).await;
@@ -61,7 +63,9 @@ pub fn router(source: Source) -> Router {
         .route("/debug/config_dump", get(config_dump))
         .route("/debug/why", get(why))
         .layer(middleware::from_fn(loopback_only));
-    Router::new().route("/ready", get(ready)).merge(debug).with_state(source)
+    let queue = source.queue.clone();
+    let ready = async move || ready(&queue, certificates.as_ref());
+    Router::new().route("/ready", get(ready)).merge(debug.with_state(source))
 }
 
 /// Returns the route of the metrics.
@@ -86,11 +90,15 @@ impl Problem {
     }
 }
 
-async fn ready(State(source): State<Source>) -> Result<&'static str, Problem> {
-    if source.queue.is_synced() {
+/// Ready to serve proxies: the mesh is known, and the listener with TLS can authenticate and sign.
+fn ready(queue: &Queue, certificates: Option<&Certificates>) -> Result<&'static str, Problem> {
+    let missing = if !queue.is_synced() {
+        "objects and settings are not listed yet; the log says which watch fails"
+    } else if certificates.is_some_and(|certificates| !certificates.is_ready()) {
+        "the CA or the server's certificate is not there yet; the log says what fails"
+    } else {
         return Ok("ready\n");
-    }
-    let missing = "objects and settings are not listed yet; the log says which watch fails";
+    };
     Err(Problem(StatusCode::SERVICE_UNAVAILABLE, missing.to_owned()))
 }
 

@@ -1,6 +1,7 @@
 //! Settings of the mesh.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
@@ -14,6 +15,7 @@ use pilot_routing::view::MeshView;
 use tokio::time::sleep;
 
 use super::{FILES_INTERVAL, Sink};
+use crate::args::DiscoveryArgs;
 use crate::publish::Input;
 
 /// Reader of `MeshConfig` documents.
@@ -21,11 +23,13 @@ use crate::publish::Input;
 pub(super) struct Reader {
     /// Namespace for documents without a `rootNamespace`.
     namespace: String,
+    /// Name of the Kubernetes cluster, which no document has.
+    cluster_id: Arc<str>,
 }
 
 impl Reader {
-    pub(super) fn new(namespace: &str) -> Self {
-        Self { namespace: namespace.to_owned() }
+    pub(super) fn new(args: &DiscoveryArgs) -> Self {
+        Self { namespace: args.namespace.clone(), cluster_id: args.cluster_id.as_str().into() }
     }
 
     /// Reads a document.
@@ -34,7 +38,7 @@ impl Reader {
         if config.root_namespace.is_empty() {
             config.root_namespace.clone_from(&self.namespace);
         }
-        Ok(MeshView::new(&config))
+        Ok(MeshView { cluster_id: Arc::clone(&self.cluster_id), ..MeshView::new(&config) })
     }
 
     /// Follows a file. The last valid document stays in use.

@@ -36,7 +36,7 @@ pub async fn follow(args: &DiscoveryArgs, sink: Sink) -> Result<JoinSet<()>> {
     let mut tasks = JoinSet::new();
     let defaults =
         ObjectDefaults { domain: args.domain.as_str().into(), ..ObjectDefaults::default() };
-    let mesh = mesh_config::Reader::new(&args.namespace);
+    let mesh = mesh_config::Reader::new(args);
     if let (RegistryKind::Files, Some(directory)) = (args.registries, &args.config_dir) {
         std::fs::read_dir(directory).with_context(|| {
             format!("--configDir {}: name the directory with the YAML files", directory.display())
