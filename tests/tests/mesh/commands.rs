@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use e2e::cluster::Cluster;
 use e2e::namespace::{address_of, name_of};
 use e2e::programs::{Programs, repository};
@@ -38,8 +38,12 @@ pub(crate) fn istioctl_shows_proxies_and_their_configuration(cluster: &Cluster) 
 
     let why = istioctl(cluster, &["x", "why", cluster_name, "--proxy", &proxy])?;
     ensure!(why.contains("\n  Service shop/web\n"), "{why}");
-    let unknown = istioctl(cluster, &["proxy-status", "nothing.shop"]).expect_err("no such pod");
-    ensure!(format!("{unknown:#}").contains("nothing.shop is not connected"), "{unknown:#}");
+    match istioctl(cluster, &["proxy-status", "nothing.shop"]) {
+        Ok(status) => bail!("a proxy that does not exist: {status}"),
+        Err(error) => {
+            ensure!(format!("{error:#}").contains("nothing.shop is not connected"), "{error:#}")
+        }
+    }
     Ok(())
 }
 
