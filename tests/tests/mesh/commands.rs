@@ -41,7 +41,8 @@ pub(crate) fn istioctl_shows_proxies_and_their_configuration(cluster: &Cluster) 
     match istioctl(cluster, &["proxy-status", "nothing.shop"]) {
         Ok(status) => bail!("a proxy that does not exist: {status}"),
         Err(error) => {
-            ensure!(format!("{error:#}").contains("nothing.shop is not connected"), "{error:#}")
+            let said = format!("{error:#}");
+            ensure!(said.contains("nothing.shop is not connected"), "{said}");
         }
     }
     Ok(())
