@@ -40,7 +40,7 @@ fn injected_lightstep_tracer_is_rejected_with_a_reason() {
         ..Layout::new("lightstep")
     };
     let error = layout.config(&layout.proxy()).unwrap_err().to_string();
-    assert!(error.starts_with("ProxyConfig field tracing.lightstep: "), "{error}");
+    assert!(error.starts_with("PROXY_CONFIG: tracing.lightstep: "), "{error}");
 }
 
 /// Settings and pod of one injection.
