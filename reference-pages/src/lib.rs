@@ -8,7 +8,7 @@ mod page;
 pub use page::{Page, code};
 
 use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 
 /// Compares a page below `docs/` with its generated text, and panics if they differ. With the
 /// environment variable `OUTRIGGER_REFERENCE=write`, as in `make reference`, writes the page
@@ -18,7 +18,7 @@ use std::path::Path;
 ///
 /// Panics if the page is not current, or cannot be written.
 pub fn check(page: &str, expected: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page);
+    let path = repository().join("docs").join(page);
     let current = fs::read_to_string(&path).unwrap_or_default();
     if current == expected {
         return;
@@ -29,6 +29,15 @@ pub fn check(page: &str, expected: &str) {
         return;
     }
     panic!("docs/{page} is not current: {}\nhint: make reference", difference(&current, expected));
+}
+
+/// Returns the root of the work tree of the running test. Cargo names its package at run time; what
+/// is compiled in may name another work tree with the same target directory.
+fn repository() -> PathBuf {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR");
+    let package = package.map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+    let root = package.ancestors().find(|folder| folder.join("Cargo.lock").exists());
+    root.unwrap_or(&package).to_owned()
 }
 
 /// Returns the first line that differs.

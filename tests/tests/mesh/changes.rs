@@ -87,6 +87,7 @@ impl<'a> Load<'a> {
 /// A request that fails leaves a line; the first ones wait until the sidecar and its route are there.
 const REQUESTS: &str = "
     trap 'exit 0' TERM
+    mkdir -p /tmp
     until wget -q -O - http://web > /dev/null 2>&1; do sleep 1; done
     : > /tmp/failed
     count=0

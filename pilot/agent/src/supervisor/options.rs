@@ -1,6 +1,6 @@
 //! Settings of supervision.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,18 +33,11 @@ impl Options {
     /// Returns the settings, or `None` with `DISABLE_ENVOY`.
     pub fn new(config: &Config, control_plane: ControlPlane) -> Option<Self> {
         let envoy = config.envoy.clone()?;
-        let is_ipv6 = config
-            .pod
-            .addresses
-            .first()
-            .is_some_and(|_| config.pod.addresses.iter().all(std::net::IpAddr::is_ipv6));
-        let loopback =
-            if is_ipv6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
         Some(Self {
             agent: "/proc/self/exe".into(),
             control_plane: Some(control_plane),
             role: config.role,
-            admin: SocketAddr::new(loopback, envoy.admin_port),
+            admin: SocketAddr::new(config.pod.loopback(), envoy.admin_port),
             configuration: config.paths.configuration.clone(),
             guard: GUARD,
             envoy,
@@ -108,3 +101,31 @@ impl Desired {
 const GUARD: Duration = Duration::from_secs(60);
 /// Time for a parent to exit after its shutdown time.
 const PARENT_MARGIN: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bootstrap::bootstrap;
+    use crate::channel::ChannelOptions;
+    use crate::config::tests::{Case, resolved};
+    use crate::node::Node;
+
+    #[test]
+    fn admin_interface_is_where_the_bootstrap_puts_it() {
+        for (first, others) in [
+            ("10.0.0.1", &[][..]),
+            ("fd00::1", &[]),
+            ("10.0.0.1", &["fd00::1"]),
+            ("fd00::1", &["10.0.0.1"]),
+        ] {
+            let environment = [("INSTANCE_IP", first)];
+            let case = Case { environment: &environment, interfaces: others, ..Case::default() };
+            let config = resolved(&case).config;
+            let channel = ControlPlane::new(ChannelOptions::of_discovery(&config), None);
+            let options = Options::new(&config, channel).unwrap();
+            let bootstrap = bootstrap(&config, &options.envoy, &Node::new(&config));
+            let admin = &bootstrap["admin"]["address"]["socket_address"];
+            assert_eq!(admin["address"], options.admin.ip().to_string(), "{first} {others:?}");
+        }
+    }
+}
