@@ -23,8 +23,9 @@ pub(super) struct Client {
     active: BTreeSet<String>,
     /// Clusters that wait for endpoints since they were added or changed.
     warming: BTreeSet<String>,
-    /// Endpoints that may come again unchanged.
-    excused: BTreeSet<String>,
+    /// Names that may come again unchanged: endpoints of a new or changed cluster, and names of a new
+    /// subscription, which the server answers although it has sent them for an earlier one.
+    excused: BTreeSet<(&'static str, String)>,
     /// Versions that the client rejects.
     bad: BTreeSet<String>,
     /// Resources and removals received on this stream.
@@ -154,7 +155,7 @@ impl Client {
                 continue;
             }
             if is_equal && !is_whole {
-                let excused = type_url == ENDPOINT && self.excused.remove(&name);
+                let excused = self.excused.remove(&(type_url, name.clone()));
                 assert!(excused || self.repeats, "{type_url} {name} came twice unchanged");
             }
             self.apply(type_url, name, resource, is_equal);
@@ -187,7 +188,7 @@ impl Client {
 
     fn apply(&mut self, type_url: &'static str, name: String, new: Resource, is_equal: bool) {
         if type_url == CLUSTER && !is_equal {
-            self.excused.extend(new.references.iter().map(|(_, name)| name.clone()));
+            self.excused.extend(new.references.iter().map(|(_, name)| (ENDPOINT, name.clone())));
             self.warming.insert(name.clone());
         }
         if type_url == ENDPOINT {
@@ -242,7 +243,7 @@ impl Client {
         }
         held.resources.retain(|name, _| needed.contains(name));
         held.names = needed;
-        self.excused.extend(added.iter().cloned());
+        self.excused.extend(added.iter().map(|name| (to, name.clone())));
         Some(self.subscribe(to, added, dropped))
     }
 

@@ -265,3 +265,39 @@ const LIMITS: Limits = Limits {
     request_burst: 10_000,
     first_request: Duration::from_secs(3600),
 };
+
+/// The client leaves a route and returns to it while the server sends it for the first subscription.
+#[test]
+fn route_left_and_taken_up_again_is_sent_for_each_subscription() {
+    let none = Shape {
+        clusters: [None, Some((0, 2)), None, None, None],
+        endpoints: [0; 4],
+        routes: [None; 3],
+        listeners: [None; 3],
+    };
+    let route = Shape {
+        routes: [None, None, Some((0, [false; 5]))],
+        listeners: [Some((0, 2, [false; 5])), None, None],
+        ..none.clone()
+    };
+    let other = Shape {
+        clusters: [None, Some((0, 2)), None, None, Some((0, 0))],
+        listeners: [None, Some((0, 0, [false, false, false, false, true])), None],
+        ..none.clone()
+    };
+    let again = Shape { clusters: [None; 5], ..route.clone() };
+    let mut steps = words("SSCSSCS");
+    steps.push(Step::Publish(other));
+    steps.extend(words("CC"));
+    steps.push(Step::Reconnect([0, 1, 2, 3]));
+    steps.extend(words("SCSSSSCSCSCS"));
+    steps.push(Step::Publish(again));
+    let world = run(Variant::Delta, &route, &steps, BTreeSet::new());
+    world.check_equal();
+}
+
+/// Steps by letters: S is a frame to the server, C one to the client.
+fn words(letters: &str) -> Vec<Step> {
+    let step = |letter| if letter == 'S' { Step::ToServer } else { Step::ToClient };
+    letters.chars().map(step).collect()
+}
