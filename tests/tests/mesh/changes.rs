@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use e2e::cluster::Cluster;
 use e2e::namespace::Namespace;
 use e2e::wait;
@@ -72,8 +72,7 @@ impl<'a> Load<'a> {
         let failed = self.shop.exec("load", "load", &["cat", "/tmp/failed"])?;
         ensure!(failed.is_empty(), "requests failed:\n{failed}");
         let count = self.shop.exec("load", "load", &["cat", "/tmp/answered"])?;
-        // Empty between the start of a write and its end.
-        Ok(count.trim().parse().unwrap_or_default())
+        count.trim().parse().with_context(|| format!("reading {count:?}"))
     }
 
     fn stop(self) -> Result<()> {
@@ -94,7 +93,8 @@ const REQUESTS: &str = "
     while true; do
         if wget -q -O /tmp/page http://web 2> /tmp/error; then
             count=$((count + 1))
-            echo $count > /tmp/answered
+            echo $count > /tmp/new
+            mv /tmp/new /tmp/answered
         else
             echo \"request $count: $(cat /tmp/error)\" >> /tmp/failed
         fi

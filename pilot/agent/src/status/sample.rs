@@ -5,23 +5,30 @@ use super::merge::MetricsFormat;
 /// True for a comment, an empty line or a sample: a name with labels, a value, a timestamp and, in
 /// `OpenMetrics`, an exemplar. Prometheus rejects a whole page for any other line.
 pub(super) fn is_metrics_line(line: &[u8], format: MetricsFormat) -> bool {
-    match line.first() {
-        None => return true,
-        Some(b'#') => return is_comment(line, format),
-        _ => {}
+    // Comments too are UTF-8.
+    let Ok(line) = std::str::from_utf8(line) else { return false };
+    let line = match format {
+        MetricsFormat::Text => line.trim_start_matches([' ', '\t']),
+        MetricsFormat::OpenMetrics => line,
+    };
+    if line.is_empty() {
+        return true;
+    }
+    if line.starts_with('#') {
+        return is_comment(line.as_bytes(), format);
     }
     let sample = || {
         let rest = number(series(line)?)?;
-        let rest = match rest.first() {
+        let rest = match rest.as_bytes().first() {
             None | Some(b'#') => rest,
-            _ => number(rest)?,
+            _ => timestamp(rest, format)?,
         };
-        let exemplar = rest.strip_prefix(b"# ").filter(|_| format == MetricsFormat::OpenMetrics);
+        let exemplar = rest.strip_prefix("# ").filter(|_| format == MetricsFormat::OpenMetrics);
         let Some(exemplar) = exemplar else { return Some(rest) };
-        let rest = number(labels(exemplar)?)?;
-        if rest.is_empty() { Some(rest) } else { number(rest) }
+        let rest = number(labels(exemplar, false)?)?;
+        if rest.is_empty() { Some(rest) } else { timestamp(rest, format) }
     };
-    sample().is_some_and(<[u8]>::is_empty)
+    sample().is_some_and(str::is_empty)
 }
 
 /// True unless the comment declares a type that the format does not have.
@@ -37,48 +44,98 @@ fn is_comment(line: &[u8], format: MetricsFormat) -> bool {
 }
 
 /// Skips `NAME`, `NAME{LABELS}` or `{"NAME",LABELS}`.
-fn series(line: &[u8]) -> Option<&[u8]> {
-    let end = line.iter().position(|byte| !is_name_start(*byte) && !byte.is_ascii_digit());
-    let (name, rest) = line.split_at(end.unwrap_or(line.len()));
+fn series(line: &str) -> Option<&str> {
+    let (name, rest) = name(line, true);
     let after = rest.trim_ascii_start();
-    let labelled = after.first() == Some(&b'{');
-    match name.first() {
-        Some(first) if !is_name_start(*first) => None,
-        None if !labelled || !rest.starts_with(b"{\"") => None,
-        _ if labelled => labels(after),
-        _ => (after.len() < rest.len()).then_some(after),
+    match (name, after.starts_with('{')) {
+        ("", _) => rest.starts_with('{').then(|| labels(rest, true))?,
+        (_, true) => labels(after, false),
+        (_, false) => (after.len() < rest.len()).then_some(after),
     }
 }
 
-fn is_name_start(byte: u8) -> bool {
-    byte.is_ascii_alphabetic() || byte == b'_' || byte == b':'
+/// Splits a name off: letters, digits, underscores and, of a metric, colons.
+fn name(text: &str, of_metric: bool) -> (&str, &str) {
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let end = text.find(|letter| !is_name(letter) && !(of_metric && letter == ':'));
+    let (name, rest) = text.split_at(end.unwrap_or(text.len()));
+    if name.starts_with(|letter: char| letter.is_ascii_digit()) { ("", text) } else { (name, rest) }
 }
 
-/// Skips `{…}`, in which quoted text may have any characters.
-fn labels(text: &[u8]) -> Option<&[u8]> {
-    let mut rest = text.strip_prefix(b"{")?;
-    let mut quoted = false;
-    // A colon outside quotes belongs to JSON.
-    loop {
-        let (byte, after) = rest.split_first()?;
-        rest = after;
-        match (byte, quoted) {
-            (b'"', _) => quoted = !quoted,
-            (b'\\', true) => rest = rest.get(1..)?,
-            (b'}', false) => return Some(rest),
-            (b'{' | b'[' | b':', false) => return None,
+/// Skips `{NAME="VALUE",…}`. The name of the metric stands first, quoted, if it `has_metric`.
+fn labels(text: &str, has_metric: bool) -> Option<&str> {
+    let mut rest = text.strip_prefix('{')?.trim_ascii_start();
+    let mut names = Vec::new();
+    if has_metric {
+        (_, rest) = quoted(rest)?;
+        rest = separator(rest)?;
+    }
+    while !rest.starts_with('}') {
+        let (name, after) = match name(rest, false) {
+            ("", _) => quoted(rest)?,
+            unquoted => unquoted,
+        };
+        if names.contains(&name) {
+            return None;
+        }
+        names.push(name);
+        let value = after.trim_ascii_start().strip_prefix('=')?;
+        (_, rest) = quoted(value.trim_ascii_start())?;
+        rest = separator(rest)?;
+    }
+    rest.strip_prefix('}')
+}
+
+/// Skips the comma after a label. The last one needs none.
+fn separator(text: &str) -> Option<&str> {
+    let text = text.trim_ascii_start();
+    match text.strip_prefix(',') {
+        Some(rest) => Some(rest.trim_ascii_start()),
+        None => text.starts_with('}').then_some(text),
+    }
+}
+
+/// Splits a quoted text off, in which `\\`, `\"` and `\n` are escapes.
+fn quoted(text: &str) -> Option<(&str, &str)> {
+    let text = text.strip_prefix('"')?;
+    let mut letters = text.char_indices();
+    while let Some((index, letter)) = letters.next() {
+        match letter {
+            '"' => return Some((&text[..index], &text[index + 1..])),
+            '\\' => {
+                letters.next().filter(|(_, escaped)| matches!(escaped, '\\' | '"' | 'n'))?;
+            }
             _ => {}
+        }
+    }
+    None
+}
+
+/// Skips a number and the spaces around it.
+fn number(text: &str) -> Option<&str> {
+    let (number, rest) = word(text);
+    let value: f64 = number.parse().ok()?;
+    // Prometheus rejects what no number of 64 bits can hold.
+    let is_infinity = number.to_ascii_lowercase().contains("inf");
+    (value.is_finite() || value.is_nan() || is_infinity).then_some(rest)
+}
+
+/// Skips a timestamp: whole milliseconds, or seconds in `OpenMetrics`.
+fn timestamp(text: &str, format: MetricsFormat) -> Option<&str> {
+    match format {
+        MetricsFormat::OpenMetrics => number(text),
+        MetricsFormat::Text => {
+            let (milliseconds, rest) = word(text);
+            milliseconds.parse::<i64>().ok().map(|_| rest)
         }
     }
 }
 
-/// Skips a number and the spaces around it.
-fn number(text: &[u8]) -> Option<&[u8]> {
+/// Splits a word off, without the spaces around it.
+fn word(text: &str) -> (&str, &str) {
     let text = text.trim_ascii_start();
-    let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
-    let (number, rest) = text.split_at(end);
-    let number = std::str::from_utf8(number).ok()?;
-    number.parse::<f64>().ok().map(|_| rest.trim_ascii_start())
+    let end = text.find(|letter: char| letter.is_ascii_whitespace()).unwrap_or(text.len());
+    (&text[..end], text[end..].trim_ascii_start())
 }
 
 /// Types of both formats.
@@ -100,12 +157,13 @@ mod tests {
             "a{} NaN",
             "a{b=\"c\"} +Inf",
             "a{b=\"} \\\" \\\\\",c=\"ü\",} -Inf 1700000000000",
-            "a {b=\"c\"} 1 1.5",
+            "a {b=\"c\"} 1 15",
             "a\t1",
             "a_bucket{le=\"0.5\"} 8 # {trace_id=\"x:y\"} 0.67",
             "a_bucket{le=\"0.5\"} 8 1.5 # {trace_id=\"x\"} 0.67 1520879607.789",
             "{\"a.b\",c=\"d\"} 1",
             "{\"a.b\"} 1",
+            "{\"a.b\", \"c d\" = \"\\n\" , } 1",
         ] {
             let exemplar = line.contains("# {");
             assert_eq!(is_metrics_line(line.as_bytes(), Text), !exemplar, "{line}");
@@ -131,13 +189,41 @@ mod tests {
             "1 2",
             "{\"status\": 1}",
             "{",
-            " a 1",
             "a+1",
             "a 1 # x",
             "error: connection refused",
+            "a{l='x'} 1",
+            "a{l=\"x\";m=\"y\"} 1",
+            "a{,} 1",
+            "a{l=\"x\",,m=\"y\"} 1",
+            "a{\"b\"} 1",
+            "{\"a\",\"b\"} 1",
+            "a{l=\"x\",l=\"y\"} 1",
+            "a{l=\"\\x\"} 1",
+            "a{l:m=\"x\"} 1",
+            "a 1e400",
         ] {
             assert!(!is_metrics_line(line.as_bytes(), Text), "{line}");
             assert!(!is_metrics_line(line.as_bytes(), OpenMetrics), "{line}");
+        }
+    }
+
+    #[test]
+    fn text_that_is_not_utf_8_is_invalid() {
+        for line in [&b"a{l=\"\xff\"} 1"[..], b"{\"\xff\"} 1", b"# HELP a \xff"] {
+            assert!(!is_metrics_line(line, Text) && !is_metrics_line(line, OpenMetrics));
+        }
+    }
+
+    #[test]
+    fn blanks_and_timestamps_differ_between_the_formats() {
+        for line in ["  ", "\ta 1", " # TYPE a counter"] {
+            assert!(is_metrics_line(line.as_bytes(), Text), "{line:?}");
+            assert!(!is_metrics_line(line.as_bytes(), OpenMetrics), "{line:?}");
+        }
+        for line in ["a 1 1.5", "a 1 1e3", "a 1 17000000000000000000000"] {
+            assert!(!is_metrics_line(line.as_bytes(), Text), "{line}");
+            assert!(is_metrics_line(line.as_bytes(), OpenMetrics), "{line}");
         }
     }
 
