@@ -56,8 +56,10 @@ fn series(line: &str) -> Option<&str> {
 
 /// Splits a name off: letters, digits, underscores and, of a metric, colons.
 fn name(text: &str, of_metric: bool) -> (&str, &str) {
-    let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-    let end = text.find(|letter| !is_name(letter) && !(of_metric && letter == ':'));
+    let is_name = |letter: char| {
+        letter.is_ascii_alphanumeric() || letter == '_' || (of_metric && letter == ':')
+    };
+    let end = text.find(|letter| !is_name(letter));
     let (name, rest) = text.split_at(end.unwrap_or(text.len()));
     if name.starts_with(|letter: char| letter.is_ascii_digit()) { ("", text) } else { (name, rest) }
 }
