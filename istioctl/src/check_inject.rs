@@ -65,11 +65,7 @@ impl CheckInject {
         let target = self.target.as_deref().unwrap_or_default();
         let (kind, rest) = target.split_once('/').unwrap_or(("pod", target));
         let kind = WorkloadKind::read(kind)?;
-        // If the namespace is given, a dot is part of the name.
-        let (name, namespace) = match rest.rsplit_once('.') {
-            Some(parts) if namespace.is_empty() => parts,
-            _ => (rest, namespace),
-        };
+        let (name, namespace) = cluster::name_and_namespace(rest, namespace);
         if name.is_empty() {
             let hint = "deployment/NAME, or a pod's NAME";
             return Err(format!("error: {target:?}: no name; hint: {hint}"));

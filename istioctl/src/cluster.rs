@@ -53,6 +53,15 @@ pub(super) fn ask<T>(
     })
 }
 
+/// Divides `NAME` or `NAME.NAMESPACE`. With the namespace of a flag, a dot is part of the name; the
+/// namespace is empty if neither gives one.
+pub(super) fn name_and_namespace<'a>(given: &'a str, namespace: &'a str) -> (&'a str, &'a str) {
+    match given.rsplit_once('.') {
+        Some(parts) if namespace.is_empty() => parts,
+        _ => (given, namespace),
+    }
+}
+
 /// True if the environment names a kubeconfig.
 pub(super) fn is_named_by_environment() -> bool {
     std::env::var_os("KUBECONFIG").is_some_and(|path| !path.is_empty())

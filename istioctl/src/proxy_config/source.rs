@@ -59,14 +59,12 @@ impl Source {
         }
         let given = self.pod.as_deref().unwrap_or_default();
         cluster::ask(cluster_client.flags, async |Cluster { client, name }| {
-            // If the namespace is given, a dot is part of the name.
-            let default = client.default_namespace().to_owned();
-            let (pod, namespace) = match (cluster_client.namespace, given.rsplit_once('.')) {
-                ("", Some((pod, namespace))) => (pod, namespace),
-                ("", None) => (given, default.as_str()),
-                (namespace, _) => (given, namespace),
+            let (pod, namespace) = cluster::name_and_namespace(given, cluster_client.namespace);
+            let namespace = match namespace {
+                "" => client.default_namespace().to_owned(),
+                given => given.to_owned(),
             };
-            let read = pod_port::get(client, namespace, pod, self.proxy_admin_port, path).await;
+            let read = pod_port::get(client, &namespace, pod, self.proxy_admin_port, path).await;
             let origin = format!("pod {namespace}/{pod}: {path}");
             Ok((origin, read.context(name)?))
         })
