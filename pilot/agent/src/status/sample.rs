@@ -15,7 +15,7 @@ pub(super) fn is_metrics_line(line: &[u8], format: MetricsFormat) -> bool {
         return true;
     }
     if line.starts_with('#') {
-        return is_comment(line.as_bytes(), format);
+        return is_comment(line, format);
     }
     let sample = || {
         let rest = number(series(line)?)?;
@@ -32,13 +32,13 @@ pub(super) fn is_metrics_line(line: &[u8], format: MetricsFormat) -> bool {
 }
 
 /// True unless the comment declares a type that the format does not have.
-fn is_comment(line: &[u8], format: MetricsFormat) -> bool {
-    let Some(declared) = line.strip_prefix(b"# TYPE ") else { return true };
-    let mut words = declared.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+fn is_comment(line: &str, format: MetricsFormat) -> bool {
+    let Some(declared) = line.strip_prefix("# TYPE ") else { return true };
+    let mut words = declared.split_ascii_whitespace();
     let (_, kind, end) = (words.next(), words.next(), words.next());
-    let others: &[&[u8]] = match format {
-        MetricsFormat::Text => &[b"untyped"],
-        MetricsFormat::OpenMetrics => &[b"unknown", b"gaugehistogram", b"info", b"stateset"],
+    let others: &[&str] = match format {
+        MetricsFormat::Text => &["untyped"],
+        MetricsFormat::OpenMetrics => &["unknown", "gaugehistogram", "info", "stateset"],
     };
     end.is_none() && kind.is_some_and(|kind| TYPES.contains(&kind) || others.contains(&kind))
 }
@@ -141,7 +141,7 @@ fn word(text: &str) -> (&str, &str) {
 }
 
 /// Types of both formats.
-const TYPES: [&[u8]; 4] = [b"counter", b"gauge", b"histogram", b"summary"];
+const TYPES: [&str; 4] = ["counter", "gauge", "histogram", "summary"];
 
 #[cfg(test)]
 mod tests {
