@@ -137,8 +137,8 @@ impl<S: ResourceSource> Stream<S> {
         let Connection { mut published, mut observer, mut inspections } = connection;
         // The credentials have served their purpose.
         drop(extensions);
-        let mut session = Session::new(self.variant, self.limits);
-        let mut resources = published.borrow_and_update().clone();
+        let resources = published.borrow_and_update().clone();
+        let mut session = Session::new(self.variant, self.limits, resources);
         let mut frames = VecDeque::new();
         let mut event = Some(Event::Request(first));
         let mut blocked_since = None;
@@ -147,7 +147,7 @@ impl<S: ResourceSource> Stream<S> {
                 if let Event::Request(request) = &event {
                     observer.received(request);
                 }
-                let responses = session.step(self.opened.elapsed(), event, &resources);
+                let responses = session.step(self.opened.elapsed(), event);
                 let responses = responses.map_err(|close| close.status())?;
                 for response in responses {
                     observer.sent(&response);
@@ -191,10 +191,7 @@ impl<S: ResourceSource> Stream<S> {
                     if changed.is_err() {
                         return Err(Status::unavailable("the control plane is shutting down"));
                     }
-                    let newer = published.borrow_and_update().clone();
-                    let changes = newer.changes_since(&resources);
-                    resources = newer;
-                    event = Some(Event::Dirty(changes));
+                    event = Some(Event::Published(published.borrow_and_update().clone()));
                 }
                 () = at(timer) => event = Some(Event::Timer),
                 // A caller that has left does not need the answer.

@@ -81,7 +81,7 @@ pub(super) async fn config_dump(source: &Source, proxy: &str) -> Option<Value> {
     let published = published.await??;
     let dump = types.iter().map(|view| {
         let resources = view.names.iter().map(|name| {
-            let found = published.entry(&view.type_url, &name.name);
+            let found = published.find(&view.type_url, &name.name);
             let rejected = name.rejected.as_ref();
             json!({
                 "name": *name.name,
@@ -91,8 +91,7 @@ pub(super) async fn config_dump(source: &Source, proxy: &str) -> Option<Value> {
                 "rejected": rejected.map(|it| json!({
                     "version": it.version.to_string(), "reason": it.reason,
                 })),
-                "references": found.map(|_| published.references(&view.type_url, &name.name)
-                    .iter().map(|it| it.name.to_string()).collect::<Vec<_>>()),
+                "references": found.map(|it| it.references.iter().map(|it| it.name.to_string()).collect::<Vec<_>>()),
                 // The message itself: this program has no descriptors to print it by.
                 "resource": found.map(|entry| json!({
                     "@type": *view.type_url, "value": STANDARD.encode(&entry.body),

@@ -12,7 +12,7 @@ use pilot_routing::view::{MeshView, ProxyView};
 use pilot_xds::service::Variant;
 
 use super::view_key::{ViewKey, is_by_place};
-use crate::resources::{Entries, MeshState, Outbound, OwnResources, Published};
+use crate::resources::{EncodedResources, MeshState, Outbound, OwnResources, Published};
 
 /// Change of the mesh.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ pub struct Publisher {
     state: Option<MeshState>,
     pending: Pending,
     by_place: bool,
-    entries: Entries,
+    entries: EncodedResources,
     views: HashMap<ViewKey, View>,
     last_view: u64,
     proxies: BTreeMap<ProxyId, Proxy>,
@@ -77,7 +77,7 @@ impl Publisher {
             state: None,
             pending: Pending::default(),
             by_place: false,
-            entries: Entries::default(),
+            entries: EncodedResources::default(),
             views: HashMap::new(),
             last_view: 0,
             proxies: BTreeMap::new(),

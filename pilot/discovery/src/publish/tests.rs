@@ -210,7 +210,7 @@ fn published_state(published: &Published) -> State {
 fn without_unused_routes(mut state: State, published: &Published) -> State {
     let mut used = BTreeSet::new();
     for name in published.names(LISTENER) {
-        let references = published.references(LISTENER, &name);
+        let references = &published.find(LISTENER, &name).unwrap().references;
         used.extend(references.iter().map(|it| (it.type_url, it.name.to_string())));
     }
     state.retain(|key, _| key.0 != ROUTE || used.contains(key));

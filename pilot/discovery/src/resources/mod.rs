@@ -1,12 +1,12 @@
 //! Generated resources, shared by the proxies whose views are equal.
 
-mod entry;
+mod encoded;
 mod outbound;
 mod own;
 mod published;
 mod table;
 
-pub use entry::{Entries, Entry};
+pub use encoded::EncodedResources;
 pub use outbound::Outbound;
 pub use own::OwnResources;
 pub use published::Published;

@@ -16,9 +16,10 @@ use pilot_routing::envoy::routes::Routes;
 use pilot_routing::envoy::{Generator, names};
 use pilot_routing::view::ProxyView;
 use pilot_xds::service::Variant;
+use pilot_xds::session::EncodedResource;
 
 use super::own::is_own;
-use super::{Entries, Entry, MeshState, Table};
+use super::{EncodedResources, MeshState, Table};
 
 /// Resources of a view by type. Clones share the content.
 #[derive(Clone, Debug)]
@@ -45,7 +46,12 @@ impl Outbound {
     }
 
     /// Generates all resources anew.
-    pub fn rebuild(&mut self, state: &MeshState, proxy: &ProxyView, entries: &mut Entries) {
+    pub fn rebuild(
+        &mut self,
+        state: &MeshState,
+        proxy: &ProxyView,
+        entries: &mut EncodedResources,
+    ) {
         let context = Context::new(&state.snapshot, &state.mesh, &state.policies, proxy);
         rebuild::<Clusters>(&mut self.clusters, &context, entries);
         rebuild::<Endpoints>(&mut self.endpoints, &context, entries);
@@ -58,7 +64,7 @@ impl Outbound {
         state: &MeshState,
         proxy: &ProxyView,
         changes: &Changes,
-        entries: &mut Entries,
+        entries: &mut EncodedResources,
     ) {
         let context = Context::new(&state.snapshot, &state.mesh, &state.policies, proxy);
         for name in cluster_names(&state.snapshot, changes) {
@@ -86,7 +92,7 @@ impl Outbound {
         generations(self) == generations(other)
     }
 
-    fn rebuild_layout(&mut self, context: &Context<'_>, entries: &mut Entries) {
+    fn rebuild_layout(&mut self, context: &Context<'_>, entries: &mut EncodedResources) {
         rebuild::<Listeners>(&mut self.listeners, context, entries);
         rebuild::<Routes>(&mut self.routes, context, entries);
         match self.variant {
@@ -117,15 +123,20 @@ fn cluster_names(snapshot: &Snapshot, changes: &Changes) -> BTreeSet<String> {
     found
 }
 
-fn rebuild<G: Generator>(table: &mut Table, context: &Context<'_>, entries: &mut Entries) {
+fn rebuild<G: Generator>(table: &mut Table, context: &Context<'_>, entries: &mut EncodedResources) {
     let names = G::names(context);
     let names = names.iter().filter(|name| !is_own(name));
-    let generated: Vec<Arc<Entry>> =
+    let generated: Vec<Arc<EncodedResource>> =
         names.filter_map(|name| Some(entries.get::<G>(name, &G::inputs(context, name)?))).collect();
     table.replace(generated);
 }
 
-fn set<G: Generator>(table: &mut Table, context: &Context<'_>, name: &str, entries: &mut Entries) {
+fn set<G: Generator>(
+    table: &mut Table,
+    context: &Context<'_>,
+    name: &str,
+    entries: &mut EncodedResources,
+) {
     let inputs = G::inputs(context, name);
     table.set(name, inputs.map(|inputs| entries.get::<G>(name, &inputs)));
 }

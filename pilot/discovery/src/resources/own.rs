@@ -8,20 +8,21 @@ use pilot_routing::envoy::context::Context;
 use pilot_routing::envoy::listeners::Listeners;
 use pilot_routing::envoy::{Generator, names};
 use pilot_routing::view::{Interception, ProxyView};
+use pilot_xds::session::EncodedResource;
 
-use super::{Entries, Entry, MeshState};
+use super::{EncodedResources, MeshState};
 
 /// Resources for inbound connections: few, and different for each workload.
 #[derive(Clone, Debug, Default)]
 pub struct OwnResources {
-    pub(super) clusters: Vec<Arc<Entry>>,
-    pub(super) listeners: Vec<Arc<Entry>>,
+    pub(super) clusters: Vec<Arc<EncodedResource>>,
+    pub(super) listeners: Vec<Arc<EncodedResource>>,
     addresses: Vec<IpAddr>,
 }
 
 impl OwnResources {
     /// Generates the resources.
-    pub fn new(state: &MeshState, proxy: &ProxyView, entries: &mut Entries) -> Self {
+    pub fn new(state: &MeshState, proxy: &ProxyView, entries: &mut EncodedResources) -> Self {
         let context = Context::new(&state.snapshot, &state.mesh, &state.policies, proxy);
         let ports = context.inbound_ports().map(|target| names::inbound(target.port));
         let clusters: Vec<String> = ports.chain([names::INBOUND_PASSTHROUGH.to_owned()]).collect();
@@ -49,7 +50,7 @@ impl OwnResources {
 
     /// True if both have the same resources.
     pub fn is_same(&self, other: &Self) -> bool {
-        let is_same = |left: &[Arc<Entry>], right: &[Arc<Entry>]| {
+        let is_same = |left: &[Arc<EncodedResource>], right: &[Arc<EncodedResource>]| {
             left.len() == right.len() && left.iter().zip(right).all(|(l, r)| Arc::ptr_eq(l, r))
         };
         is_same(&self.clusters, &other.clusters)
@@ -68,8 +69,8 @@ pub(super) fn is_own(name: &str) -> bool {
 fn generate<G: Generator>(
     context: &Context<'_>,
     names: &[String],
-    entries: &mut Entries,
-) -> Vec<Arc<Entry>> {
+    entries: &mut EncodedResources,
+) -> Vec<Arc<EncodedResource>> {
     let found = names.iter().filter_map(|name| {
         let inputs = G::inputs(context, name)?;
         Some(entries.get::<G>(name, &inputs))

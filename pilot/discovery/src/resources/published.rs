@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use pilot_xds::session::{Changes, Found, Name, Reference, Resources};
+use pilot_xds::session::{Changes, EncodedResource, Name, Resources};
 use pilot_xds::type_urls::{CLUSTER, ENDPOINT, LISTENER, NAME_TABLE, ROUTE};
 
-use super::{Entry, Outbound, OwnResources, Table};
+use super::{Outbound, OwnResources, Table};
 
 /// Published state of one proxy. Clones share the content.
 #[derive(Clone, Debug, Default)]
@@ -20,12 +19,6 @@ pub struct Published {
 }
 
 impl Published {
-    /// Finds a resource.
-    pub fn entry(&self, type_url: &str, name: &str) -> Option<&Arc<Entry>> {
-        let own = self.own(type_url).iter().find(|entry| &*entry.name == name);
-        own.or_else(|| self.table(type_url)?.get(name).filter(|_| !self.hides(type_url, name)))
-    }
-
     /// True if both are the same state.
     pub fn is_same(&self, other: &Self) -> bool {
         self.view == other.view
@@ -41,7 +34,7 @@ impl Published {
         self.outbound.table(type_url)
     }
 
-    fn own(&self, type_url: &str) -> &[Arc<Entry>] {
+    fn own(&self, type_url: &str) -> &[Arc<EncodedResource>] {
         match type_url {
             CLUSTER => &self.own.clusters,
             LISTENER => &self.own.listeners,
@@ -71,17 +64,13 @@ impl Resources for Published {
         own.chain(shared).cloned().collect()
     }
 
-    fn find(&self, type_url: &str, name: &str) -> Option<Found> {
-        let entry = self.entry(type_url, name)?;
-        Some(Found { name: entry.name.clone(), version: entry.version, on_demand: false })
+    fn count(&self, type_url: &str) -> usize {
+        self.own(type_url).len() + self.table(type_url).map_or(0, Table::len)
     }
 
-    fn body(&self, type_url: &str, name: &str) -> Bytes {
-        self.entry(type_url, name).map(|entry| entry.body.clone()).unwrap_or_default()
-    }
-
-    fn references(&self, type_url: &str, name: &str) -> Vec<Reference> {
-        self.entry(type_url, name).map(|entry| entry.references.clone()).unwrap_or_default()
+    fn find(&self, type_url: &str, name: &str) -> Option<&Arc<EncodedResource>> {
+        let own = self.own(type_url).iter().find(|resource| &*resource.name == name);
+        own.or_else(|| self.table(type_url)?.get(name).filter(|_| !self.hides(type_url, name)))
     }
 
     fn changes_since(&self, older: &Self) -> Changes {

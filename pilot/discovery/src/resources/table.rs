@@ -3,15 +3,13 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use pilot_xds::session::Name;
+use pilot_xds::session::{EncodedResource, Name};
 use rpds::RedBlackTreeMapSync;
-
-use super::entry::Entry;
 
 /// Resources of one type by name. Clones share the content.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    entries: RedBlackTreeMapSync<Name, Arc<Entry>>,
+    entries: RedBlackTreeMapSync<Name, Arc<EncodedResource>>,
     /// Number of changes so far.
     generation: u64,
     /// Names of the last changes, the latest at the end.
@@ -20,7 +18,7 @@ pub struct Table {
 
 impl Table {
     /// Finds a resource.
-    pub fn get(&self, name: &str) -> Option<&Arc<Entry>> {
+    pub fn get(&self, name: &str) -> Option<&Arc<EncodedResource>> {
         self.entries.get(name)
     }
 
@@ -45,7 +43,7 @@ impl Table {
     }
 
     /// Puts a resource in its place, or removes the one of the name.
-    pub fn set(&mut self, name: &str, entry: Option<Arc<Entry>>) {
+    pub fn set(&mut self, name: &str, entry: Option<Arc<EncodedResource>>) {
         let before = self.entries.get(name);
         let name = match (before, &entry) {
             (None, None) => return,
@@ -67,7 +65,7 @@ impl Table {
     }
 
     /// Replaces all resources.
-    pub fn replace(&mut self, entries: Vec<Arc<Entry>>) {
+    pub fn replace(&mut self, entries: Vec<Arc<EncodedResource>>) {
         let kept: BTreeSet<&Name> = entries.iter().map(|entry| &entry.name).collect();
         let gone: Vec<_> = self.names().filter(|name| !kept.contains(name)).cloned().collect();
         for name in gone {
@@ -97,9 +95,15 @@ mod tests {
 
     use super::*;
 
-    fn entry(name: &str, content: u64) -> Arc<Entry> {
+    fn entry(name: &str, content: u64) -> Arc<EncodedResource> {
         let version = Version::new(&content);
-        Arc::new(Entry { name: name.into(), version, body: Bytes::new(), references: vec![] })
+        Arc::new(EncodedResource {
+            name: name.into(),
+            version,
+            body: Bytes::new(),
+            references: vec![],
+            on_demand: false,
+        })
     }
 
     fn changes(newer: &Table, older: &Table) -> Option<Vec<String>> {

@@ -16,6 +16,9 @@ pub struct Limits {
     pub metadata_bytes: usize,
     /// Resource types.
     pub types: usize,
+    /// Bytes of resources after which a response ends, where the rest may follow in others: a
+    /// client that starts gets thousands of clusters.
+    pub response_bytes: usize,
     /// Requests per second that acknowledge nothing.
     pub requests_per_second: u32,
     /// Requests that acknowledge nothing, at once.
@@ -31,6 +34,7 @@ impl Default for Limits {
             name_bytes: 1 << 10,
             metadata_bytes: 1 << 20,
             types: 16,
+            response_bytes: 1 << 20,
             requests_per_second: 100,
             request_burst: 1_000,
             first_request: Duration::from_secs(10),

@@ -4,6 +4,7 @@
 //! one response in flight per type. Changes meanwhile wait for the ACK, which merges them: a
 //! client gets as many responses as it acknowledges.
 
+mod held;
 mod limits;
 mod push;
 mod request;
@@ -20,12 +21,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use limits::Bucket;
+use resources::OfType;
 use watch::{Resend, Watch};
 
 pub use limits::{Close, Limits};
 pub use request::{Request, Subscription};
-pub use resources::{Changes, Found, Name, Reference, Resources};
-pub use response::{Response, SentResource};
+pub use resources::{Changes, EncodedResource, Name, Reference, Resources};
+pub use response::Response;
 pub use version::Version;
 pub use view::{NameView, TypeView};
 pub use watch::Rejection;
@@ -35,9 +37,11 @@ use crate::type_urls::{ENDPOINT, HEALTH_INFORMATION};
 
 /// State of a stream.
 #[derive(Clone, Debug)]
-pub struct Session {
+pub struct Session<R> {
     variant: Variant,
     limits: Limits,
+    /// Published state.
+    resources: R,
     watches: BTreeMap<Arc<str>, Watch>,
     /// Endpoints of clusters that were sent before the client has mentioned endpoints.
     early_endpoints: BTreeSet<Name>,
@@ -51,21 +55,22 @@ pub struct Session {
 
 /// Event of a stream.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum Event<R> {
     /// The client has sent a request.
     Request(Request),
-    /// Resources may have changed since the last event.
-    Dirty(Changes),
+    /// Another state was published.
+    Published(R),
     /// A [`Session::deadline`] has passed.
     Timer,
 }
 
-impl Session {
+impl<R: Resources> Session<R> {
     /// Creates the state of a new stream.
-    pub fn new(variant: Variant, limits: Limits) -> Self {
+    pub fn new(variant: Variant, limits: Limits, resources: R) -> Self {
         Self {
             variant,
             limits,
+            resources,
             watches: BTreeMap::new(),
             early_endpoints: BTreeSet::new(),
             nonce: 0,
@@ -76,18 +81,16 @@ impl Session {
     }
 
     /// Takes an event, and returns the responses to send in order, or the reason to close the
-    /// stream. `now` counts from the opening of the stream. `resources` may differ from those of
-    /// the last call by an [`Event::Dirty`] alone.
-    pub fn step<R: Resources>(
-        &mut self,
-        now: Duration,
-        event: Event,
-        resources: &R,
-    ) -> Result<Vec<Response>, Close> {
+    /// stream. `now` counts from the opening of the stream.
+    pub fn step(&mut self, now: Duration, event: Event<R>) -> Result<Vec<Response>, Close> {
         self.now = now;
+        let is_request = matches!(event, Event::Request(_));
         match event {
-            Event::Request(request) => self.request(request, resources)?,
-            Event::Dirty(changes) => self.mark(changes, resources),
+            Event::Request(request) => {
+                let resources = self.resources.clone();
+                self.request(request, &resources)?;
+            }
+            Event::Published(resources) => self.publish(resources),
             Event::Timer => {
                 let limit = self.limits.first_request;
                 if self.first_request.is_none() && now >= limit {
@@ -95,7 +98,12 @@ impl Session {
                 }
             }
         }
-        Ok(self.advance(resources))
+        let resources = self.resources.clone();
+        let responses = self.advance(&resources);
+        if is_request {
+            self.settle(&resources);
+        }
+        Ok(responses)
     }
 
     /// Returns the time of the next [`Event::Timer`], since the stream was opened.
@@ -106,7 +114,7 @@ impl Session {
         (waits && self.now < end).then_some(end)
     }
 
-    fn request<R: Resources>(&mut self, request: Request, resources: &R) -> Result<(), Close> {
+    fn request(&mut self, request: Request, resources: &R) -> Result<(), Close> {
         self.first_request.get_or_insert(self.now);
         request.check(&self.limits)?;
         let Request { type_url, nonce, error, subscription } = request;
@@ -119,10 +127,12 @@ impl Session {
             if self.watches.len() >= self.limits.types {
                 return Err(Close::Types { limit: self.limits.types });
             }
-            let mut watch = Watch::new(&type_url, &subscription, resources);
+            let of = OfType { type_url: &type_url, resources };
+            let mut watch = Watch::new(self.variant, of, &subscription);
             if type_url == ENDPOINT {
                 for name in std::mem::take(&mut self.early_endpoints) {
-                    if watch.entries.contains_key(&name) {
+                    if watch.held.get(of, &name).is_some() {
+                        watch.held.update(of, &name, |entry| entry.told = false);
                         watch.mark(name, Resend::Always);
                     }
                 }
@@ -130,6 +140,7 @@ impl Session {
             self.watches.insert(type_url.into(), watch);
             return Ok(());
         };
+        let of = OfType { type_url: &type_url, resources };
         let in_flight = watch.in_flight.as_ref().map(|sent| sent.nonce.to_string());
         let is_reply = in_flight.is_some_and(|expected| expected == nonce);
         if !is_reply {
@@ -137,19 +148,19 @@ impl Session {
         }
         if is_reply {
             match error {
-                Some(error) => watch.reject(error),
-                None => watch.acknowledge(),
+                Some(error) => watch.reject(of, error),
+                None => watch.acknowledge(of),
             }
         }
         match subscription {
             Subscription::Changes { subscribe, unsubscribe, .. } => {
-                watch.change(&type_url, &unsubscribe, &subscribe, resources);
+                watch.change(of, &unsubscribe, &subscribe);
             }
             // A stale request: the client repeats its names when it acknowledges the response that
             // is on its way.
             Subscription::Whole { .. }
                 if !is_reply && !nonce.is_empty() && watch.in_flight.is_some() => {}
-            Subscription::Whole { names, .. } => watch.replace(&type_url, &names, resources),
+            Subscription::Whole { names, .. } => watch.replace(of, &names),
         }
         if watch.explicit > self.limits.names {
             return Err(Close::Names { type_url, limit: self.limits.names });
@@ -157,21 +168,31 @@ impl Session {
         Ok(())
     }
 
-    fn mark<R: Resources>(&mut self, changes: Changes, resources: &R) {
-        match changes {
+    /// Moves to another published state.
+    fn publish(&mut self, resources: R) {
+        let older = std::mem::replace(&mut self.resources, resources);
+        let move_to = |type_url: &str, watch: &mut Watch, name: Name| {
+            let older = OfType { type_url, resources: &older };
+            let newer = OfType { type_url, resources: &self.resources };
+            watch.held.move_to(older, newer, &name);
+            if watch.wildcard || watch.held.get(newer, &name).is_some() {
+                watch.mark(name, Resend::IfChanged);
+            }
+        };
+        match self.resources.changes_since(&older) {
             Changes::All => {
                 for (type_url, watch) in &mut self.watches {
-                    for name in watch.all(type_url, resources) {
-                        watch.mark(name, Resend::IfChanged);
-                    }
+                    let published = older.names(type_url).into_iter();
+                    let mut names: BTreeSet<_> = published.collect();
+                    names.extend(self.resources.names(type_url));
+                    names.extend(watch.all(OfType { type_url, resources: &older }));
+                    names.into_iter().for_each(|name| move_to(type_url, watch, name));
                 }
             }
             Changes::Names(names) => {
                 for (type_url, name) in names {
-                    if let Some(watch) = self.watches.get_mut(&type_url)
-                        && (watch.wildcard || watch.entries.contains_key(&name))
-                    {
-                        watch.mark(name, Resend::IfChanged);
+                    if let Some(watch) = self.watches.get_mut(&type_url) {
+                        move_to(&type_url, watch, name);
                     }
                 }
             }

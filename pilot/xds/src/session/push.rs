@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::resources::{Found, Name, Reference, Resources};
-use super::response::{Response, SentResource};
-use super::watch::{InFlight, Resend, Sent, Watch, state_version};
+use super::resources::{EncodedResource, Name, OfType, Reference, Resources};
+use super::response::Response;
+use super::watch::{InFlight, Resend, Sent, Watch, is_whole, state_version};
 use super::{GRACE, Session};
 use crate::service::Variant;
 use crate::type_urls::{CLUSTER, ENDPOINT, EXTENSION_CONFIG, LISTENER, ROUTE, SECRET};
@@ -24,9 +24,9 @@ enum Gate {
     Rejected,
 }
 
-impl Session {
+impl<R: Resources> Session<R> {
     /// Returns the responses that can be sent now.
-    pub(super) fn advance<R: Resources>(&mut self, resources: &R) -> Vec<Response> {
+    pub(super) fn advance(&mut self, resources: &R) -> Vec<Response> {
         let mut responses = Vec::new();
         loop {
             let before = (responses.len(), self.pending());
@@ -51,49 +51,53 @@ impl Session {
         self.watches.values().map(|watch| watch.dirty.len() + watch.suspects.len()).sum()
     }
 
-    fn push<R: Resources>(&mut self, type_url: &Arc<str>, resources: &R) -> Option<Response> {
+    fn push(&mut self, type_url: &Arc<str>, resources: &R) -> Option<Response> {
+        let of = OfType { type_url, resources };
         let watch = self.watches.get(type_url)?;
         let is_idle = watch.dirty.is_empty() && watch.suspects.is_empty() && watch.answered;
         if watch.in_flight.is_some() || is_idle {
             return None;
         }
-        let batch = self
-            .single(type_url, watch, resources)
-            .unwrap_or_else(|| self.batch(type_url, watch, resources));
+        let batch = self.single(of, watch).unwrap_or_else(|| self.batch(of, watch));
         let watch = self.watches.get_mut(type_url)?;
         for name in &batch.done {
-            watch.dirty.remove(name);
-            watch.suspects.remove(name);
+            // What became of a suspect is up to the next batch: the client may have it.
+            if watch.suspects.remove(name) {
+                watch.mark(name.clone(), Resend::IfChanged);
+            } else {
+                watch.dirty.remove(name);
+            }
         }
         if matches!(&**type_url, LISTENER | ROUTE) {
-            let known = batch.current.iter().chain(batch.resources.iter().map(|found| &found.name));
-            let known = known.flat_map(|name| resources.references(type_url, name));
-            self.mark_used(known);
+            let sent = batch.resources.iter().map(|found| &found.references);
+            let current = batch.current.iter().map(|found| &found.references);
+            for references in current.chain(sent) {
+                self.mark_complete(references, resources);
+            }
         }
         let watch = self.watches.get_mut(type_url)?;
         if batch.waits && !watch.answered {
             // An Envoy that starts takes the first response for complete.
             return None;
         }
-        let sends = batch.resources.iter().map(|found| (&found.name, Some(found.version)));
-        let removes = batch.removed.iter().map(|name| (name, None));
         let mut content = BTreeMap::new();
-        let is_whole = watch.is_whole(type_url);
-        let keeps_bodies = is_whole && self.variant == Variant::StateOfTheWorld;
-        for (name, version) in sends.chain(removes) {
+        for found in &batch.resources {
+            let sent = Sent { resource: Some(found.clone()), outdated: false };
+            content.insert(found.name.clone(), sent);
+        }
+        for name in batch.removed {
+            if self.variant == Variant::StateOfTheWorld && !is_whole(type_url) {
+                // State of the world cannot say that these do not exist.
+                watch.held.update(of, &name, |entry| entry.accepted = None);
+                watch.dirty.remove(&name);
+                watch.suspects.remove(&name);
+            } else {
+                content.insert(name, Sent { resource: None, outdated: false });
+            }
+        }
+        for name in content.keys() {
             watch.dirty.remove(name);
             watch.suspects.remove(name);
-            let body = (keeps_bodies && version.is_some()).then(|| resources.body(type_url, name));
-            content.insert(name.clone(), Sent { version, body });
-        }
-        if self.variant == Variant::StateOfTheWorld && !is_whole {
-            // State of the world cannot say that these do not exist.
-            for name in batch.removed {
-                content.remove(&name);
-                if let Some(entry) = watch.entries.get_mut(&name) {
-                    (entry.accepted, entry.told) = (None, true);
-                }
-            }
         }
         if content.is_empty() && watch.answered {
             return None;
@@ -109,23 +113,31 @@ impl Session {
     }
 
     /// Selects the resources of the next response.
-    fn batch<R: Resources>(&self, type_url: &str, watch: &Watch, resources: &R) -> Batch {
+    fn batch(&self, of: OfType<'_, R>, watch: &Watch) -> Batch {
         let mut batch = Batch::default();
         let mut removals = Vec::new();
+        let mut size = 0;
         for (name, why) in &watch.dirty {
-            let entry = watch.entries.get(name).copied().unwrap_or_default();
-            match watch.wanted(type_url, name, resources) {
-                Some(found) if watch.is_rejected(&found) => batch.done.push(name.clone()),
+            if size >= self.limits.response_bytes && self.is_divisible(of.type_url) {
+                batch.more = true;
+                break;
+            }
+            let entry = watch.held.get(of, name).unwrap_or_default();
+            match watch.wanted(of, name) {
+                Some(found) if watch.is_rejected(found) => batch.done.push(name.clone()),
                 Some(found)
                     if entry.accepted == Some(found.version)
                         && !entry.uncertain
                         && *why == Resend::IfChanged =>
                 {
                     batch.done.push(name.clone());
-                    batch.current.push(found.name);
+                    batch.current.push(found.clone());
                 }
-                Some(found) => match self.gate(type_url, name, resources) {
-                    Gate::Open => batch.resources.push(found),
+                Some(found) => match self.gate(of, found) {
+                    Gate::Open => {
+                        size += found.body.len();
+                        batch.resources.push(found.clone());
+                    }
                     Gate::Waiting => batch.waits = true,
                     Gate::Rejected => {}
                 },
@@ -137,24 +149,32 @@ impl Session {
                 None => batch.done.push(name.clone()),
             }
         }
-        if matches!(type_url, SECRET | EXTENSION_CONFIG) {
+        if matches!(of.type_url, SECRET | EXTENSION_CONFIG) {
             // Envoy fails connections at once without them (envoy#32823).
             batch.done.extend(removals.into_iter().cloned());
-        } else if !removals.is_empty() && !batch.waits && self.permits_removals(type_url, resources)
-        {
+        } else if !removals.is_empty() && !batch.waits && !batch.more && self.permits_removals(of) {
             batch.removed.extend(removals.into_iter().cloned());
         }
         batch
     }
 
+    /// True if a response may have a part of what is to be sent: the next one follows the ACK. The
+    /// listeners wait for all of their clusters in any case.
+    fn is_divisible(&self, type_url: &str) -> bool {
+        match self.variant {
+            Variant::Delta => matches!(type_url, CLUSTER | ENDPOINT | ROUTE),
+            Variant::StateOfTheWorld => !is_whole(type_url),
+        }
+    }
+
     /// Selects one resource of a rejected response.
-    fn single<R: Resources>(&self, type_url: &str, watch: &Watch, resources: &R) -> Option<Batch> {
+    fn single(&self, of: OfType<'_, R>, watch: &Watch) -> Option<Batch> {
         let mut batch = Batch::default();
         for name in &watch.suspects {
-            match watch.wanted(type_url, name, resources) {
-                Some(found) if !watch.is_rejected(&found) => {
-                    if self.gate(type_url, name, resources) == Gate::Open {
-                        batch.resources.push(found);
+            match watch.wanted(of, name) {
+                Some(found) if !watch.is_rejected(found) => {
+                    if self.gate(of, found) == Gate::Open {
+                        batch.resources.push(found.clone());
                         return Some(batch);
                     }
                 }
@@ -164,15 +184,13 @@ impl Session {
         (!batch.done.is_empty()).then_some(batch)
     }
 
-    fn gate<R: Resources>(&self, type_url: &str, name: &str, resources: &R) -> Gate {
-        if !matches!(type_url, LISTENER | ROUTE) {
+    fn gate(&self, of: OfType<'_, R>, found: &EncodedResource) -> Gate {
+        if !matches!(of.type_url, LISTENER | ROUTE) {
             return Gate::Open;
         }
-        let mut needed = resources.references(type_url, name);
-        needed.retain(|reference| reference.type_url == CLUSTER);
-        if needed.is_empty() {
-            return Gate::Open;
-        }
+        let needed = found.references.iter();
+        let mut needed = needed.filter(|reference| reference.type_url == CLUSTER);
+        let Some(first) = needed.next() else { return Gate::Open };
         let clusters = match self.watches.get(CLUSTER) {
             Some(clusters) if clusters.wildcard => clusters,
             // Such a client, gRPC's, asks for clusters after it has seen the routes.
@@ -184,8 +202,8 @@ impl Session {
             None => return Gate::Waiting,
         };
         let mut gate = Gate::Open;
-        for needed in needed {
-            match self.cluster_gate(clusters, &needed.name, resources) {
+        for needed in [first].into_iter().chain(needed) {
+            match self.cluster_gate(clusters, &needed.name, of.resources) {
                 Gate::Open => {}
                 Gate::Rejected => gate = Gate::Rejected,
                 Gate::Waiting => return Gate::Waiting,
@@ -195,72 +213,107 @@ impl Session {
     }
 
     /// Checks that the client has a cluster and its endpoints.
-    fn cluster_gate<R: Resources>(&self, clusters: &Watch, name: &Name, resources: &R) -> Gate {
-        let Some(found) = resources.find(CLUSTER, name) else { return Gate::Open };
+    fn cluster_gate(&self, clusters: &Watch, name: &str, resources: &R) -> Gate {
+        let of = OfType { type_url: CLUSTER, resources };
+        let Some(found) = of.find(name) else { return Gate::Open };
         let in_flight = clusters.in_flight.as_ref().and_then(|sent| sent.content.get(name));
-        let leaves = in_flight.is_some_and(|sent| sent.version.is_none());
-        let entry = clusters.entries.get(name).copied().unwrap_or_default();
+        let leaves = in_flight.is_some_and(|sent| sent.resource.is_none());
+        let entry = clusters.held.get(of, name).unwrap_or_default();
         // Envoy keeps a cluster in use until its new version is ready.
-        if entry.used && !leaves {
+        if entry.complete && !leaves {
             return Gate::Open;
         }
-        if clusters.is_rejected(&found) {
+        if clusters.is_rejected(found) {
             return Gate::Rejected;
         }
         if in_flight.is_some() || entry.uncertain || entry.accepted != Some(found.version) {
             return Gate::Waiting;
         }
-        let needed = resources.references(CLUSTER, name).into_iter();
-        for needed in needed.filter(|reference| reference.type_url == ENDPOINT) {
+        let of = OfType { type_url: ENDPOINT, resources };
+        for needed in found.references.iter().filter(|needed| needed.type_url == ENDPOINT) {
             let Some(endpoints) = self.watches.get(ENDPOINT) else { return Gate::Waiting };
-            let told = endpoints.entries.get(&needed.name).filter(|found| found.told);
-            if told.is_some_and(|found| found.nonce >= entry.nonce) {
+            if endpoints.held.get(of, &needed.name).is_some_and(|found| found.told) {
                 continue;
             }
-            let found = resources.find(ENDPOINT, &needed.name);
-            let rejected = found.is_some_and(|found| endpoints.is_rejected(&found));
+            let found = of.find(&needed.name);
+            let rejected = found.is_some_and(|found| endpoints.is_rejected(found));
             return if rejected { Gate::Rejected } else { Gate::Waiting };
         }
         Gate::Open
     }
 
     /// True if no resource at the client can refer to one that is not in the published state.
-    fn permits_removals<R: Resources>(&self, type_url: &str, resources: &R) -> bool {
-        let referrers: &[&str] = match type_url {
+    fn permits_removals(&self, of: OfType<'_, R>) -> bool {
+        let referrers: &[&str] = match of.type_url {
             CLUSTER => &[LISTENER, ROUTE],
             ROUTE => &[LISTENER],
             ENDPOINT => &[CLUSTER],
             _ => &[],
         };
         referrers.iter().all(|referrer| match self.watches.get(*referrer) {
-            Some(watch) => watch.is_settled(referrer, resources),
+            Some(watch) => watch.is_settled(OfType { type_url: referrer, ..of }),
             // After a reconnect the client may have listeners that it has not mentioned yet.
             None => self.grace_is_over(),
         })
     }
 
     /// Notes the clusters that listeners and routes of the client use.
-    fn mark_used(&mut self, references: impl Iterator<Item = Reference>) {
+    fn mark_complete(&mut self, references: &[Reference], resources: &R) {
         let Some(clusters) = self.watches.get_mut(CLUSTER) else { return };
-        for cluster in references.filter(|reference| reference.type_url == CLUSTER) {
-            if let Some(entry) = clusters.entries.get_mut(&cluster.name) {
-                entry.used = true;
-            }
+        let of = OfType { type_url: CLUSTER, resources };
+        for cluster in references.iter().filter(|reference| reference.type_url == CLUSTER) {
+            clusters.held.update(of, &cluster.name, |entry| entry.complete = true);
         }
     }
 
     /// Marks the endpoints of new and changed clusters: the clusters do not become ready without
     /// (envoy#13009).
-    fn mark_endpoints<R: Resources>(&mut self, clusters: &[Found], resources: &R) {
-        let needed = clusters.iter().flat_map(|found| resources.references(CLUSTER, &found.name));
+    fn mark_endpoints(&mut self, clusters: &[Arc<EncodedResource>], resources: &R) {
+        let of = OfType { type_url: ENDPOINT, resources };
+        let needed = clusters.iter().flat_map(|found| &found.references);
         let needed = needed.filter(|reference| reference.type_url == ENDPOINT);
         let Some(endpoints) = self.watches.get_mut(ENDPOINT) else {
-            self.early_endpoints.extend(needed.map(|reference| reference.name));
+            self.early_endpoints.extend(needed.map(|reference| reference.name.clone()));
             return;
         };
-        for needed in needed {
-            if endpoints.entries.contains_key(&needed.name) {
-                endpoints.mark(needed.name, Resend::Always);
+        for Reference { name, .. } in needed {
+            if endpoints.held.get(of, name).is_none() {
+                continue;
+            }
+            endpoints.held.update(of, name, |entry| entry.told = false);
+            endpoints.mark(name.clone(), Resend::Always);
+            let sent = endpoints.in_flight.as_mut().and_then(|sent| sent.content.get_mut(name));
+            if let Some(sent) = sent {
+                sent.outdated = true;
+            }
+        }
+    }
+
+    /// Forgets what the client has in common with the published state, once it has all clusters
+    /// and their endpoints.
+    pub(super) fn settle(&mut self, resources: &R) {
+        let of = OfType { type_url: CLUSTER, resources };
+        if ![CLUSTER, ENDPOINT]
+            .iter()
+            .all(|type_url| self.watches.get(*type_url).is_some_and(Watch::is_at_rest))
+        {
+            return;
+        }
+        if let Some(clusters) = self.watches.get(CLUSTER) {
+            let incomplete = clusters.held.differing().filter(|(_, entry)| !entry.complete);
+            let published = incomplete.filter(|(name, _)| of.find(name).is_some());
+            let complete = published
+                .filter(|(name, _)| self.cluster_gate(clusters, name, resources) == Gate::Open);
+            let complete: Vec<_> = complete.map(|(name, _)| name.clone()).collect();
+            if let Some(clusters) = self.watches.get_mut(CLUSTER) {
+                for name in complete {
+                    clusters.held.update(of, &name, |entry| entry.complete = true);
+                }
+            }
+        }
+        for (type_url, watch) in &mut self.watches {
+            if watch.is_at_rest() {
+                watch.held.settle(OfType { type_url, resources }, !watch.wildcard);
             }
         }
     }
@@ -274,14 +327,16 @@ impl Session {
 /// Selection of resources for a response.
 #[derive(Default)]
 struct Batch {
-    resources: Vec<Found>,
+    resources: Vec<Arc<EncodedResource>>,
     removed: Vec<Name>,
     /// Names that need no response.
     done: Vec<Name>,
-    /// Names of which the client has the published version.
-    current: Vec<Name>,
+    /// Resources of which the client has the published version.
+    current: Vec<Arc<EncodedResource>>,
     /// True if a resource waits for clusters that are on their way.
     waits: bool,
+    /// True if the response is full.
+    more: bool,
 }
 
 fn response<R: Resources>(
@@ -292,28 +347,28 @@ fn response<R: Resources>(
     content: &BTreeMap<Name, Sent>,
     resources: &R,
 ) -> Response {
-    let mut sent = Vec::new();
-    let mut removed = Vec::new();
-    let mut state = BTreeMap::new();
+    let of = OfType { type_url, resources };
+    let (mut sent, mut removed, mut state) = (Vec::new(), Vec::new(), BTreeMap::new());
     if variant == Variant::StateOfTheWorld {
-        let held = watch.entries.iter();
-        state.extend(held.filter_map(|(name, entry)| Some((name, entry.accepted?))));
-        let kept = watch.bodies.iter().filter(|(name, _)| !content.contains_key(*name));
-        sent.extend(kept.filter_map(|(name, body)| {
-            let version = *state.get(name)?;
-            Some(SentResource { name: name.clone(), version, body: body.clone() })
-        }));
+        for name in watch.held.names(of) {
+            let accepted = watch.held.get(of, &name).and_then(|entry| entry.accepted);
+            let Some(accepted) = accepted else { continue };
+            let is_kept = is_whole(type_url) && !content.contains_key(&name);
+            sent.extend(watch.held.repeated(of, &name).filter(|_| is_kept).cloned());
+            state.insert(name, accepted);
+        }
+        sent.sort_unstable_by(|left, right| left.name.cmp(&right.name));
     }
-    for (name, Sent { version, body }) in content {
-        let Some(version) = *version else {
+    for (name, Sent { resource, .. }) in content {
+        if let Some(resource) = resource {
+            state.insert(name.clone(), resource.version);
+            sent.push(resource.clone());
+        } else {
             removed.push(name.clone());
             state.remove(name);
-            continue;
-        };
-        state.insert(name, version);
-        let body = body.clone().unwrap_or_else(|| resources.body(type_url, name));
-        sent.push(SentResource { name: name.clone(), version, body });
+        }
     }
-    let state = (variant == Variant::StateOfTheWorld).then(|| state_version(state.into_iter()));
+    let state = state.iter().map(|(name, version)| (name, *version));
+    let state = (variant == Variant::StateOfTheWorld).then(|| state_version(state));
     Response { type_url: type_url.clone(), nonce, state, resources: sent, removed }
 }

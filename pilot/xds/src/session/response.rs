@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use prost::Message;
 
-use super::resources::Name;
+use super::resources::{EncodedResource, Name};
 use super::version::Version;
 use crate::messages::{Any, DeltaDiscoveryResponse, DiscoveryResponse, Resource};
 use crate::service::Variant;
@@ -21,20 +21,9 @@ pub struct Response {
     /// with state of the world.
     pub state: Option<Version>,
     /// The resources.
-    pub resources: Vec<SentResource>,
+    pub resources: Vec<Arc<EncodedResource>>,
     /// Names of removed resources. With state of the world their absence says so.
     pub removed: Vec<Name>,
-}
-
-/// Resource of a response.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct SentResource {
-    /// The name.
-    pub name: Name,
-    /// Version of the content.
-    pub version: Version,
-    /// The encoded resource.
-    pub body: Bytes,
 }
 
 impl Response {
@@ -45,9 +34,9 @@ impl Response {
         let type_url = self.type_url.to_string();
         let frame = match variant {
             Variant::Delta => {
-                let resources = self.resources.into_iter().map(|resource| Resource {
+                let resources = self.resources.iter().map(|resource| Resource {
                     version: resource.version.to_string(),
-                    resource: Some(any(resource.body)),
+                    resource: Some(any(resource.body.clone())),
                     name: resource.name.to_string(),
                     aliases: Vec::new(),
                 });
@@ -62,7 +51,7 @@ impl Response {
             }
             Variant::StateOfTheWorld => DiscoveryResponse {
                 version_info: self.state.map(|state| state.to_string()).unwrap_or_default(),
-                resources: self.resources.into_iter().map(|found| any(found.body)).collect(),
+                resources: self.resources.iter().map(|found| any(found.body.clone())).collect(),
                 type_url,
                 nonce,
             }

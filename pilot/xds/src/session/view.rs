@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Session;
-use super::resources::Name;
+use super::resources::{Name, OfType, Resources};
 use super::version::Version;
 use super::watch::Rejection;
 
@@ -38,24 +38,25 @@ pub struct NameView {
     pub rejected: Option<Rejection>,
 }
 
-impl Session {
+impl<R: Resources> Session<R> {
     /// Returns the state per type, in the order of the type URLs.
     pub fn view(&self) -> Vec<TypeView> {
         let types = self.watches.iter().map(|(type_url, watch)| {
             let content = watch.in_flight.as_ref().map(|sent| &sent.content);
+            let of = OfType { type_url, resources: &self.resources };
             let mut names = Vec::new();
-            let only_sent =
-                content.into_iter().flat_map(|content| content.keys()).chain(watch.rejected.keys());
-            let mut all: Vec<_> = watch.entries.keys().chain(only_sent).collect();
+            let only_sent = content.into_iter().flat_map(|content| content.keys());
+            let mut all = watch.held.names(of);
+            all.extend(only_sent.chain(watch.rejected.keys()).cloned());
             all.sort_unstable();
             all.dedup();
             for name in all {
-                let acknowledged = watch.entries.get(name).and_then(|entry| entry.accepted);
-                let rejected = watch.rejected.get(name).cloned();
+                let acknowledged = watch.held.get(of, &name).and_then(|entry| entry.accepted);
+                let rejected = watch.rejected.get(&name).cloned();
                 let last = rejected.as_ref().map(|found| found.version).or(acknowledged);
-                let sent = content.and_then(|content| content.get(name));
-                let sent = sent.map_or(last, |sent| sent.version);
-                names.push(NameView { name: name.clone(), sent, acknowledged, rejected });
+                let sent = content.and_then(|content| content.get(&name));
+                let sent = sent.map_or(last, |sent| Some(sent.resource.as_ref()?.version));
+                names.push(NameView { name, sent, acknowledged, rejected });
             }
             TypeView {
                 type_url: type_url.clone(),

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use envoy_types::pb::envoy::config::cluster::v3::Cluster;
@@ -33,23 +32,15 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
     HttpConnectionManager, HttpFilter, Rds, http_filter,
 };
 use envoy_types::pb::google::protobuf::{Any, Duration};
-use pilot_xds::session::{Found, Name, Reference, Resources, TypeView, Version};
+use pilot_xds::session::{EncodedResource, Name, Reference, Resources, TypeView, Version};
 use pilot_xds::type_urls::{CLUSTER, ENDPOINT, LISTENER, ROUTE};
 use prost::Message;
 
 /// A published state.
 #[derive(Clone, Default)]
 pub(crate) struct State {
-    items: BTreeMap<(&'static str, Name), Item>,
+    items: BTreeMap<(&'static str, Name), Arc<EncodedResource>>,
     routes: Vec<(String, String)>,
-    sent: Arc<AtomicU64>,
-}
-
-#[derive(Clone)]
-struct Item {
-    version: Version,
-    body: Bytes,
-    references: Vec<Reference>,
 }
 
 impl State {
@@ -153,25 +144,11 @@ impl State {
         let body = Bytes::from(message.encode_to_vec());
         // No map is in these messages: equal ones have equal bytes.
         let version = Version::new(&body);
-        self.items.insert((type_url, name.into()), Item { version, body, references });
+        let name = Name::from(name);
+        let key = (type_url, name.clone());
+        let resource = EncodedResource { name, version, body, references, on_demand: false };
+        self.items.insert(key, Arc::new(resource));
         self
-    }
-
-    /// Returns the state with a counter of its own.
-    pub(crate) fn counted(self) -> Self {
-        self.with_counter(Arc::default())
-    }
-
-    pub(crate) fn with_counter(self, sent: Arc<AtomicU64>) -> Self {
-        Self { sent, ..self }
-    }
-
-    pub(crate) fn counter(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.sent)
-    }
-
-    pub(crate) fn sent(&self) -> u64 {
-        self.sent.load(Ordering::Relaxed)
     }
 
     /// True if a client has exactly the resources of this state that it subscribes to.
@@ -183,12 +160,6 @@ impl State {
         let is_complete = !view.wildcard || self.names(&view.type_url).iter().all(known);
         is_current && is_complete && view.in_flight.is_none() && view.waiting.is_empty()
     }
-
-    fn item(&self, type_url: &str, name: &str) -> Option<(&Name, &Item)> {
-        let mut items = self.items.iter();
-        let found = items.find(|((kind, found), _)| *kind == type_url && **found == *name);
-        found.map(|((_, name), item)| (name, item))
-    }
 }
 
 impl Resources for State {
@@ -197,18 +168,14 @@ impl Resources for State {
         items.map(|(_, name)| name.clone()).collect()
     }
 
-    fn find(&self, type_url: &str, name: &str) -> Option<Found> {
-        let (name, item) = self.item(type_url, name)?;
-        Some(Found { name: name.clone(), version: item.version, on_demand: false })
+    fn count(&self, type_url: &str) -> usize {
+        self.names(type_url).len()
     }
 
-    fn body(&self, type_url: &str, name: &str) -> Bytes {
-        self.sent.fetch_add(1, Ordering::Relaxed);
-        self.item(type_url, name).unwrap().1.body.clone()
-    }
-
-    fn references(&self, type_url: &str, name: &str) -> Vec<Reference> {
-        self.item(type_url, name).map(|(_, item)| item.references.clone()).unwrap_or_default()
+    fn find(&self, type_url: &str, name: &str) -> Option<&Arc<EncodedResource>> {
+        let mut items = self.items.iter();
+        let found = items.find(|((kind, found), _)| *kind == type_url && **found == *name);
+        found.map(|(_, resource)| resource)
     }
 }
 

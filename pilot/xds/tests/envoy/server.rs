@@ -1,6 +1,7 @@
 //! The server: the published state, its streams, and their connections.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,8 +13,8 @@ use hyper_util::service::TowerToHyperService;
 use pilot_xds::messages::Node;
 use pilot_xds::server::DiscoveryServer;
 use pilot_xds::service::{DiscoveryService, Variant};
-use pilot_xds::session::{Limits, TypeView};
-use pilot_xds::streams::{Connection, ResourceSource, Streams};
+use pilot_xds::session::{Limits, Response, TypeView};
+use pilot_xds::streams::{Connection, Observer, ResourceSource, Streams};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -33,6 +34,17 @@ pub(crate) struct Server {
 struct Source {
     published: watch::Receiver<State>,
     inspections: Arc<Mutex<Option<Inspections>>>,
+    sent: Sent,
+}
+
+/// Number of resources sent.
+#[derive(Clone, Default)]
+struct Sent(Arc<AtomicUsize>);
+
+impl Observer for Sent {
+    fn sent(&mut self, response: &Response) {
+        self.0.fetch_add(response.resources.len(), Ordering::Relaxed);
+    }
 }
 
 type Inspections = mpsc::Sender<oneshot::Sender<Vec<TypeView>>>;
@@ -49,14 +61,16 @@ impl ResourceSource for Source {
         assert!(node.id.starts_with("sidecar~"), "{}", node.id);
         let (sender, inspections) = mpsc::channel(1);
         *self.inspections.lock().unwrap() = Some(sender);
-        Ok(Connection { published: self.published.clone(), observer: Box::new(()), inspections })
+        let observer = Box::new(self.sent.clone());
+        Ok(Connection { published: self.published.clone(), observer, inspections })
     }
 }
 
 impl Server {
     pub(crate) fn start(address: SocketAddr, state: State) -> Self {
-        let (published, receiver) = watch::channel(state.counted());
-        let source = Source { published: receiver, inspections: Arc::default() };
+        let (published, receiver) = watch::channel(state);
+        let source =
+            Source { published: receiver, inspections: Arc::default(), sent: Sent::default() };
         let streams = Streams::new(source.clone(), Limits::default(), Duration::from_secs(30));
         let service = DiscoveryServer::new(DiscoveryService::Aggregated, streams, 64 << 20);
         let service = TowerToHyperService::new(service);
@@ -80,8 +94,7 @@ impl Server {
     }
 
     pub(crate) fn publish(&self, state: State) {
-        let counter = self.published.borrow().counter();
-        self.published.send_replace(state.with_counter(counter));
+        self.published.send_replace(state);
     }
 
     /// Closes the port and the connections, and returns the published state.
@@ -103,7 +116,7 @@ impl Server {
 
     /// Number of resources that were encoded for a response.
     pub(crate) fn sent(&self) -> u64 {
-        self.published.borrow().sent()
+        self.source.sent.0.load(Ordering::Relaxed)
     }
 
     /// Waits until Envoy has acknowledged the published state.

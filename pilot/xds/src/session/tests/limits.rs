@@ -16,12 +16,13 @@ const LIMITS: Limits = Limits {
     name_bytes: 70,
     metadata_bytes: 10,
     types: 2,
+    response_bytes: 1 << 20,
     requests_per_second: 10,
     request_burst: 5,
     first_request: Duration::from_secs(10),
 };
 
-fn request(type_url: &str, names: &[&str]) -> Event {
+fn request(type_url: &str, names: &[&str]) -> Event<State> {
     let subscribe = names.iter().map(ToString::to_string).collect();
     let subscription =
         Subscription::Changes { subscribe, unsubscribe: vec![], initial: BTreeMap::new() };
@@ -29,14 +30,14 @@ fn request(type_url: &str, names: &[&str]) -> Event {
     Event::Request(Request { type_url, nonce: String::new(), error: None, subscription })
 }
 
-fn step(session: &mut Session, millis: u64, event: Event) -> Result<usize, Close> {
-    let responses = session.step(Duration::from_millis(millis), event, &State::default())?;
+fn step(session: &mut Session<State>, millis: u64, event: Event<State>) -> Result<usize, Close> {
+    let responses = session.step(Duration::from_millis(millis), event)?;
     Ok(responses.len())
 }
 
 #[test]
 fn names_are_limited_in_one_request_and_in_sum() {
-    let mut session = Session::new(Variant::Delta, LIMITS);
+    let mut session = Session::new(Variant::Delta, LIMITS, State::default());
     let close = Close::Names { type_url: ENDPOINT.to_owned(), limit: 3 };
     let many = request(ENDPOINT, &["a", "b", "c", "d"]);
     assert_eq!(step(&mut session, 0, many), Err(close.clone()));
@@ -46,7 +47,7 @@ fn names_are_limited_in_one_request_and_in_sum() {
 
 #[test]
 fn long_name_closes_the_stream() {
-    let mut session = Session::new(Variant::Delta, LIMITS);
+    let mut session = Session::new(Variant::Delta, LIMITS, State::default());
     let name = "a".repeat(71);
     let closed = step(&mut session, 0, request(ENDPOINT, &[&name])).unwrap_err();
     assert!(closed.to_string().contains("71 bytes"), "{closed}");
@@ -54,7 +55,7 @@ fn long_name_closes_the_stream() {
 
 #[test]
 fn types_are_limited() {
-    let mut session = Session::new(Variant::Delta, LIMITS);
+    let mut session = Session::new(Variant::Delta, LIMITS, State::default());
     for type_url in [CLUSTER, ENDPOINT] {
         step(&mut session, 0, request(type_url, &[])).unwrap();
     }
@@ -63,7 +64,7 @@ fn types_are_limited() {
 
 #[test]
 fn requests_are_limited_by_the_second() {
-    let mut session = Session::new(Variant::Delta, LIMITS);
+    let mut session = Session::new(Variant::Delta, LIMITS, State::default());
     for _ in 0..5 {
         step(&mut session, 0, request(ENDPOINT, &["a"])).unwrap();
     }
@@ -75,24 +76,22 @@ fn requests_are_limited_by_the_second() {
 
 #[test]
 fn acknowledgements_are_not_limited() {
-    let mut session = Session::new(Variant::Delta, LIMITS);
-    let mut state = State::default();
-    let mut responses = session.step(Duration::ZERO, request(CLUSTER, &[]), &state).unwrap();
+    let mut session = Session::new(Variant::Delta, LIMITS, State::default());
+    let mut responses = session.step(Duration::ZERO, request(CLUSTER, &[])).unwrap();
     for content in 0..100 {
         let mut event = request(CLUSTER, &[]);
         if let Event::Request(request) = &mut event {
             request.nonce = responses[0].nonce.to_string();
         }
-        session.step(Duration::ZERO, event, &state).unwrap();
-        state = State::default().cluster("a", content);
-        let dirty = Event::Dirty(crate::session::Changes::All);
-        responses = session.step(Duration::ZERO, dirty, &state).unwrap();
+        session.step(Duration::ZERO, event).unwrap();
+        let changed = Event::Published(State::default().cluster("a", content));
+        responses = session.step(Duration::ZERO, changed).unwrap();
     }
 }
 
 #[test]
 fn silent_client_is_closed() {
-    let mut session = Session::new(Variant::Delta, LIMITS);
+    let mut session = Session::new(Variant::Delta, LIMITS, State::default());
     assert_eq!(session.deadline(), Some(LIMITS.first_request));
     assert_eq!(step(&mut session, 9_999, Event::Timer), Ok(0));
     let close = Err(Close::FirstRequest { limit: LIMITS.first_request });

@@ -9,13 +9,13 @@ use proptest::prelude::*;
 use super::client::{Client, TYPES};
 use super::state::{State, cluster, endpoint, route};
 use crate::service::Variant;
-use crate::session::{Changes, Event, Limits, Request, Session};
+use crate::session::{Event, Limits, Request, Session};
 use crate::type_urls::{CLUSTER, ENDPOINT, LISTENER, ROUTE};
 
 /// Server and client with messages on their way.
 struct World {
     variant: Variant,
-    session: Session,
+    session: Session<State>,
     client: Client,
     state: State,
     to_server: VecDeque<Bytes>,
@@ -36,13 +36,13 @@ impl World {
     fn new(variant: Variant, state: State, bad: BTreeSet<String>) -> Self {
         let mut client = Client::new(variant, bad);
         let to_server = client.connect([0, 1, 2, 3]).into();
-        let session = Session::new(variant, LIMITS);
+        let session = Session::new(variant, LIMITS, state.clone());
         let to_client = VecDeque::new();
         Self { variant, session, client, state, to_server, to_client, now: Duration::ZERO }
     }
 
-    fn event(&mut self, event: Event) {
-        let responses = self.session.step(self.now, event, &self.state).unwrap();
+    fn event(&mut self, event: Event<State>) {
+        let responses = self.session.step(self.now, event).unwrap();
         let variant = self.variant;
         self.to_client.extend(responses.into_iter().map(|response| response.encode(variant)));
     }
@@ -62,12 +62,12 @@ impl World {
             }
             Step::Publish(shape) => {
                 self.state = shape.state();
-                self.event(Event::Dirty(Changes::All));
+                self.event(Event::Published(self.state.clone()));
             }
             Step::Reconnect(order) => {
                 self.to_client.clear();
                 self.to_server = self.client.connect(*order).into();
-                self.session = Session::new(self.variant, LIMITS);
+                self.session = Session::new(self.variant, LIMITS, self.state.clone());
                 self.now = Duration::ZERO;
             }
             // A client mentions all its types at once.
@@ -121,6 +121,7 @@ struct Shape {
 impl Shape {
     fn state(&self) -> State {
         let mut state = State::default();
+        state.names_changes = self.endpoints[0] == 0;
         let mut used = BTreeSet::new();
         for (index, found) in self.clusters.iter().enumerate() {
             if let Some((content, endpoints)) = found {
@@ -261,6 +262,8 @@ const LIMITS: Limits = Limits {
     name_bytes: 100,
     metadata_bytes: 100,
     types: 16,
+    // Two or three resources of the model.
+    response_bytes: 150,
     requests_per_second: 1000,
     request_burst: 10_000,
     first_request: Duration::from_secs(3600),

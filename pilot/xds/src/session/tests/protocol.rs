@@ -7,9 +7,7 @@ use std::time::Duration;
 use super::state::State;
 use crate::messages::Status;
 use crate::service::Variant::{self, Delta, StateOfTheWorld};
-use crate::session::{
-    Changes, Event, Limits, Request, Response, Session, Subscription, TypeView, Version,
-};
+use crate::session::{Event, Limits, Request, Response, Session, Subscription, TypeView, Version};
 use crate::type_urls::{
     CLUSTER, ENDPOINT, EXTENSION_CONFIG, HEALTH_INFORMATION, LISTENER, ROUTE, SECRET,
 };
@@ -17,19 +15,22 @@ use crate::type_urls::{
 /// Stream with a published state.
 struct Stream {
     variant: Variant,
-    session: Session,
-    state: State,
+    session: Session<State>,
     now: Duration,
 }
 
 impl Stream {
     fn new(variant: Variant, state: State) -> Self {
-        let session = Session::new(variant, Limits::default());
-        Self { variant, session, state, now: Duration::ZERO }
+        Self::with_limits(variant, state, Limits::default())
     }
 
-    fn event(&mut self, event: Event) -> Vec<Response> {
-        self.session.step(self.now, event, &self.state).unwrap()
+    fn with_limits(variant: Variant, state: State, limits: Limits) -> Self {
+        let session = Session::new(variant, limits, state);
+        Self { variant, session, now: Duration::ZERO }
+    }
+
+    fn event(&mut self, event: Event<State>) -> Vec<Response> {
+        self.session.step(self.now, event).unwrap()
     }
 
     fn request(&mut self, request: Request) -> Vec<Response> {
@@ -73,8 +74,7 @@ impl Stream {
     }
 
     fn publish(&mut self, state: State) -> Vec<Response> {
-        self.state = state;
-        self.event(Event::Dirty(Changes::All))
+        self.event(Event::Published(state))
     }
 
     fn wait(&mut self) -> Vec<Response> {
@@ -447,9 +447,9 @@ fn named_changes_are_enough() {
     let mut stream = Stream::new(Delta, two_clusters());
     let first = stream.subscribe(CLUSTER, &[]);
     stream.settle(first);
-    stream.state = State::default().cluster("a", 1).cluster("b", 1);
-    let changes = Changes::Names([(CLUSTER.into(), "b".into())].into());
-    assert_eq!(text(&stream.event(Event::Dirty(changes))), ["CDS +b"]);
+    let mut changed = State::default().cluster("a", 0).cluster("b", 1);
+    changed.names_changes = true;
+    assert_eq!(text(&stream.publish(changed)), ["CDS +b"]);
 }
 
 #[test]
@@ -518,4 +518,26 @@ fn view_shows_sent_and_acknowledged_versions() {
     let view = stream.view(CLUSTER).names[0].clone();
     assert_eq!(view.acknowledged, old.sent);
     assert_ne!(view.sent, old.sent);
+}
+
+#[test]
+fn routes_wait_for_all_parts_of_their_clusters() {
+    let many: Vec<_> = (10..90).map(|number| format!("c{number}")).collect();
+    let state = many.iter().fold(State::default(), |state, name| state.cluster(name, 0));
+    let names: Vec<_> = many.iter().map(String::as_str).collect();
+    let state = state.route("r", 0, &names);
+    let mut stream =
+        Stream::with_limits(Delta, state, Limits { response_bytes: 1_000, ..Limits::default() });
+    let clusters = stream.subscribe(CLUSTER, &[]);
+    let routes = stream.subscribe(ROUTE, &["r"]);
+    let endpoints = stream.subscribe(ENDPOINT, &names);
+    assert_eq!(text(&routes), [""; 0]);
+    let all = stream.settle([clusters, endpoints].concat());
+    let sizes = |type_url: &str| -> Vec<_> {
+        let sent = all.iter().filter(|response| *response.type_url == *type_url);
+        sent.map(|response| response.resources.len()).collect()
+    };
+    assert_eq!(sizes(CLUSTER).iter().sum::<usize>(), 80);
+    assert!(sizes(CLUSTER).len() > 3 && sizes(ENDPOINT).len() > 3, "{all:?}");
+    assert_eq!(text(&all[all.len() - 1..]), ["RDS +r"]);
 }

@@ -1,23 +1,17 @@
 //! Published states of tests.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use bytes::Bytes;
-
-use crate::session::{Found, Name, Reference, Resources, Version};
+use crate::session::{Changes, EncodedResource, Name, Reference, Resources, Version};
 use crate::type_urls::{CLUSTER, ENDPOINT, LISTENER, ROUTE};
 
 /// A published state. The body of a resource is its name, its version and its references.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct State {
-    items: BTreeMap<(String, Name), Item>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-struct Item {
-    version: Version,
-    references: Vec<Reference>,
-    on_demand: bool,
+    items: BTreeMap<(String, Name), Arc<EncodedResource>>,
+    /// True if the state names what has changed.
+    pub(super) names_changes: bool,
 }
 
 impl State {
@@ -29,8 +23,13 @@ impl State {
         references: Vec<Reference>,
     ) -> Self {
         let version = Version::new(&(type_url, name, content, &references));
-        let item = Item { version, references, on_demand: false };
-        self.items.insert((type_url.to_owned(), name.into()), item);
+        let lines = [name.to_owned(), version.to_string()].into_iter();
+        let needed = references.iter().map(|needed| format!("{} {}", needed.type_url, needed.name));
+        let body = lines.chain(needed).collect::<Vec<_>>().join("\n").into();
+        let name = Name::from(name);
+        let key = (type_url.to_owned(), name.clone());
+        let item = EncodedResource { name, version, body, references, on_demand: false };
+        self.items.insert(key, Arc::new(item));
         self
     }
 
@@ -54,7 +53,7 @@ impl State {
 
     pub(super) fn on_demand(mut self, type_url: &str, name: &str) -> Self {
         let key = (type_url.to_owned(), name.into());
-        self.items.get_mut(&key).unwrap().on_demand = true;
+        Arc::make_mut(self.items.get_mut(&key).unwrap()).on_demand = true;
         self
     }
 
@@ -67,11 +66,6 @@ impl State {
     pub(super) fn versions(&self, type_url: &str) -> BTreeMap<String, String> {
         let items = self.items.iter().filter(|((found, _), _)| found == type_url);
         items.map(|((_, name), item)| (name.to_string(), item.version.to_string())).collect()
-    }
-
-    fn item(&self, type_url: &str, name: &str) -> Option<(&Name, &Item)> {
-        let key = (type_url.to_owned(), name.into());
-        self.items.get_key_value(&key).map(|((_, name), item)| (name, item))
     }
 }
 
@@ -94,20 +88,20 @@ impl Resources for State {
         items.map(|((_, name), _)| name.clone()).collect()
     }
 
-    fn find(&self, type_url: &str, name: &str) -> Option<Found> {
-        let (name, item) = self.item(type_url, name)?;
-        Some(Found { name: name.clone(), version: item.version, on_demand: item.on_demand })
+    fn count(&self, type_url: &str) -> usize {
+        self.names(type_url).len()
     }
 
-    fn body(&self, type_url: &str, name: &str) -> Bytes {
-        let (name, item) = self.item(type_url, name).unwrap();
-        let references = item.references.iter();
-        let references = references.map(|needed| format!("{} {}", needed.type_url, needed.name));
-        let lines = [name.to_string(), item.version.to_string()].into_iter().chain(references);
-        lines.collect::<Vec<_>>().join("\n").into()
+    fn find(&self, type_url: &str, name: &str) -> Option<&Arc<EncodedResource>> {
+        self.items.get(&(type_url.to_owned(), name.into()))
     }
 
-    fn references(&self, type_url: &str, name: &str) -> Vec<Reference> {
-        self.item(type_url, name).map(|(_, item)| item.references.clone()).unwrap_or_default()
+    fn changes_since(&self, older: &Self) -> Changes {
+        if !self.names_changes {
+            return Changes::All;
+        }
+        let keys = self.items.keys().chain(older.items.keys());
+        let changed = keys.filter(|key| self.items.get(*key) != older.items.get(*key));
+        Changes::Names(changed.map(|(kind, name)| (kind.as_str().into(), name.clone())).collect())
     }
 }

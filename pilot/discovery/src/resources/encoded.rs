@@ -3,35 +3,21 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use bytes::Bytes;
 use pilot_routing::envoy::{Generator, generate, resource_version};
-use pilot_xds::session::{Name, Reference, Version};
+use pilot_xds::session::{EncodedResource, Name, Version};
 
-/// Encoded resource.
-#[derive(Debug)]
-pub struct Entry {
-    /// Name.
-    pub name: Name,
-    /// Hash of the inputs.
-    pub version: Version,
-    /// The encoded message.
-    pub body: Bytes,
-    /// Resources that this one needs.
-    pub references: Vec<Reference>,
-}
-
-/// Entries in use. Equal resources of several proxies are encoded once. The name is part of the
+/// Encoded resources in use. Equal resources of several proxies are encoded once. The name is part of the
 /// key, since inputs need not name their resource.
 #[derive(Debug, Default)]
-pub struct Entries {
-    known: HashMap<(&'static str, Version, Name), Weak<Entry>>,
-    /// Number of entries at which unused ones are dropped.
+pub struct EncodedResources {
+    known: HashMap<(&'static str, Version, Name), Weak<EncodedResource>>,
+    /// Number of resources at which unused ones are dropped.
     limit: usize,
 }
 
-impl Entries {
+impl EncodedResources {
     /// Returns the resource of these inputs, and encodes it if no proxy has it.
-    pub fn get<G: Generator>(&mut self, name: &str, inputs: &G::Inputs) -> Arc<Entry> {
+    pub fn get<G: Generator>(&mut self, name: &str, inputs: &G::Inputs) -> Arc<EncodedResource> {
         let version = resource_version::<G>(inputs);
         let name = Name::from(name);
         let key = (G::TYPE_URL, version, Name::clone(&name));
@@ -39,11 +25,12 @@ impl Entries {
             return entry;
         }
         let resource = generate::<G>(inputs);
-        let entry = Arc::new(Entry {
+        let entry = Arc::new(EncodedResource {
             name,
             version,
             body: resource.message.value,
             references: resource.references,
+            on_demand: false,
         });
         self.known.insert(key, Arc::downgrade(&entry));
         if self.known.len() > self.limit {
