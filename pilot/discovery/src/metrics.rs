@@ -27,12 +27,14 @@ pub struct Metrics {
     pub updates: Family<TypeLabel, Count>,
     /// Services of the mesh.
     pub services: Gauge,
+    /// Objects that the registry had otherwise than the API server.
+    pub drift: Family<KindLabel, Count>,
     /// Counters of the certificate service.
     pub certificates: CertificateMetrics,
 }
 
 /// Name, labels and help of each family, for the registration and the reference page.
-pub const METRICS: [(&str, &str, &str); 9] = [
+pub const METRICS: [(&str, &str, &str); 10] = [
     ("pilot_xds", "", "Streams of proxies"),
     ("pilot_xds_pushes", "type", "Responses sent to proxies"),
     ("pilot_xds_resources", "type", "Resources sent to proxies"),
@@ -43,6 +45,12 @@ pub const METRICS: [(&str, &str, &str); 9] = [
         "Events of the registry (`registry`) and changes of settings (`config`)",
     ),
     ("pilot_services", "", "Services of the mesh"),
+    (
+        "pilot_registry_drift",
+        "kind",
+        "Objects that differed from the API server's lists, which are compared every ten minutes. \
+         The watches of all objects begin again",
+    ),
     ("citadel_server_csr_count", "", "Requests for a certificate"),
     ("citadel_server_csr_parsing_err_count", "", "Certificate signing requests that are invalid"),
     (
@@ -56,21 +64,39 @@ impl Metrics {
     /// Registry of all families.
     pub fn registry(&self) -> Registry {
         let mut registry = Registry::default();
-        let Self { connected, pushes, resources, rejects, updates, services, certificates } =
+        let Self { connected, pushes, resources, rejects, updates, services, drift, certificates } =
             self.clone();
-        let [xds, xds_pushes, xds_resources, xds_rejects, inbound, known, csrs, invalid, signed] =
-            METRICS;
+        let [
+            xds,
+            xds_pushes,
+            xds_resources,
+            xds_rejects,
+            inbound,
+            known,
+            lost,
+            csrs,
+            invalid,
+            signed,
+        ] = METRICS;
         registry.register(xds.0, xds.2, connected);
         registry.register(xds_pushes.0, xds_pushes.2, pushes);
         registry.register(xds_resources.0, xds_resources.2, resources);
         registry.register(xds_rejects.0, xds_rejects.2, rejects);
         registry.register(inbound.0, inbound.2, updates);
         registry.register(known.0, known.2, services);
+        registry.register(lost.0, lost.2, drift);
         registry.register(csrs.0, csrs.2, certificates.requests);
         registry.register(invalid.0, invalid.2, certificates.invalid);
         registry.register(signed.0, signed.2, certificates.signed);
         registry
     }
+}
+
+/// Label of a kind of objects.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct KindLabel {
+    /// `Service`, `EndpointSlice`, `Pod`, `Node`, `Namespace`.
+    pub kind: &'static str,
 }
 
 /// Label of a resource type or of a source.
@@ -141,6 +167,7 @@ mod tests {
         for family in [&metrics.pushes, &metrics.resources, &metrics.rejects, &metrics.updates] {
             family.get_or_create(&TypeLabel::new(CLUSTER)).inc();
         }
+        metrics.drift.get_or_create(&KindLabel { kind: "Pod" }).inc();
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &metrics.registry()).unwrap();
         assert!(text.contains("\npilot_xds_pushes{type=\"cds\"} 1\n"), "{text}");
