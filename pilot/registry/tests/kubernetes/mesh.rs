@@ -42,7 +42,7 @@ impl Shared {
 
     fn offer(&self, event: Event) {
         let mut watched = self.lock();
-        if !watched.loses_changes || is_list(&event) {
+        if !watched.loses_changes || event.names().1 == "list" {
             watched.index.apply(event);
         }
     }
@@ -58,16 +58,6 @@ impl Audited for Shared {
 
     fn count(&self, kind: &'static str, objects: usize) {
         *self.lock().drift.entry(kind).or_default() += objects;
-    }
-}
-
-fn is_list(event: &Event) -> bool {
-    match event {
-        Event::Services(update) => matches!(update, Update::Replace(_)),
-        Event::Slices(update) => matches!(update, Update::Replace(_)),
-        Event::Pods(update) => matches!(update, Update::Replace(_)),
-        Event::Nodes(update) => matches!(update, Update::Replace(_)),
-        Event::Namespaces(update) => matches!(update, Update::Replace(_)),
     }
 }
 
@@ -296,4 +286,4 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Comparisons take place during all stories.
 const PERIOD: Duration = Duration::from_millis(200);
 /// More than a watch needs to be open again after its API server was restarted.
-const SETTLING: Duration = Duration::from_secs(15);
+const SETTLING: Duration = Duration::from_secs(10);
