@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 pub use self::client::client;
 use crate::args::{DiscoveryArgs, RegistryKind};
-use crate::metrics::{KindLabel, Metrics, TypeLabel};
+use crate::metrics::{EventLabel, KindLabel, Metrics, TypeLabel};
 use crate::publish::{Input, Queue};
 
 /// Sink of the sources.
@@ -78,7 +78,14 @@ async fn follow_files(directory: &Path, defaults: ObjectDefaults, sink: Sink) {
 impl Sink {
     fn registry(&self, event: Event) {
         self.metrics.updates.get_or_create(&TypeLabel::REGISTRY).inc();
+        let (r#type, name) = event.names();
+        self.metrics.events.get_or_create(&EventLabel { r#type, event: name }).inc();
         self.queue.offer(Input::Registry(Box::new(event)));
+    }
+
+    /// Counts an invalid document or object.
+    fn rejected(&self, kind: &'static str) {
+        self.metrics.rejected.get_or_create(&KindLabel { kind }).inc();
     }
 
     fn settings(&self, input: Input) {

@@ -17,7 +17,8 @@ use pilot_discovery::authentication::{Authenticator, Tls, TokenReviewer};
 use pilot_discovery::certificates::service::{CertificateService, METHOD};
 use pilot_discovery::certificates::{CertificateMetrics, Certificates};
 use pilot_discovery::identity::Caller;
-use pilot_discovery::listener;
+use pilot_discovery::listener::{self, Limit};
+use pilot_discovery::metrics::Count;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -74,7 +75,8 @@ impl ControlPlane {
         let (stop, stopped) = watch::channel(false);
         let tls = Tls::new(certificates.server_config());
         tasks.spawn(async move {
-            listener::serve(listener, tls, router, stopped).await;
+            let limit = Limit::new("--secureGRPCAddr", 100, Count::default());
+            listener::serve(listener, limit, tls, router, stopped).await;
             Ok(())
         });
         let roots = roots(&admin).await?;
