@@ -22,6 +22,7 @@ pub mod node;
 pub mod passthrough;
 #[cfg(test)]
 mod reference;
+mod regular_file;
 pub mod relay;
 pub mod resolv_conf;
 pub mod secrets;

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use super::http_get::{HttpGet, Scheme};
+use super::location::escape;
 
 /// Actions by path.
 #[derive(Debug, Default)]
@@ -235,23 +236,10 @@ impl RawHttpGet {
 
 /// Parses a path as the kubelet does: characters that a URL cannot have are escaped.
 fn parse_path(path: String) -> Result<PathAndQuery, EntryError> {
-    let mut escaped = String::with_capacity(path.len() + 1);
-    if !path.starts_with('/') {
-        escaped.push('/');
-    }
     // The fragment is never sent.
-    for byte in path.split('#').next().unwrap_or_default().bytes() {
-        if byte.is_ascii_graphic() && !br#""<>\^`{|}"#.contains(&byte) {
-            escaped.push(char::from(byte));
-        } else {
-            escaped.extend(['%', hex(byte >> 4), hex(byte & 15)]);
-        }
-    }
-    PathAndQuery::try_from(escaped).map_err(|_| EntryError::HttpPath(path))
-}
-
-fn hex(digit: u8) -> char {
-    char::from_digit(digit.into(), 16).unwrap_or('0').to_ascii_uppercase()
+    let sent = escape(path.split('#').next().unwrap_or_default().as_bytes());
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    PathAndQuery::try_from(format!("{slash}{sent}")).map_err(|_| EntryError::HttpPath(path))
 }
 
 fn parse_host(host: String) -> Result<Option<String>, EntryError> {

@@ -90,6 +90,8 @@ fn invalid_values_of_flags_are_usage_errors() {
         "proxy --proxyComponentLogLevel=misc",
         "proxy --proxyComponentLogLevel=misc:error,upstream:loud",
         "wait --url=foo",
+        "wait --url=http://localhost:65536/",
+        "wait --url=http://localhost:0/",
         "wait --timeoutSeconds=0",
         "wait --timeoutSeconds=18446744073709551615",
         "wait --timeoutSeconds -1",
@@ -113,9 +115,19 @@ fn invalid_values_of_flags_are_usage_errors() {
         "proxy --proxyComponentLogLevel= --proxyLogLevel=off --zipkinAddress=$(HOST_IP):9411",
         "proxy --proxyComponentLogLevel=misc:error,upstream:debug --discoveryAddress=[::1]:15012",
         "request --debug-port=31020 get x",
+        "wait --url=http://localhost:/",
+        "wait --url=http://[::1]/",
+        "wait --url=http://[::1]:15021/",
     ] {
         parse(&format!("pilot-agent {line}")).unwrap();
     }
+}
+
+#[test]
+fn port_that_does_not_exist_is_named() {
+    let error = parse("pilot-agent wait --url=http://localhost:99999/x").unwrap_err();
+    let expected = "'--url <URL>': the port \"99999\" is not a number from 1 to 65535";
+    assert!(error.contains(expected), "{error}");
 }
 
 #[test]

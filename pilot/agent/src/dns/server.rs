@@ -1,6 +1,5 @@
 //! Server for UDP and TCP.
 
-use std::fs;
 use std::io;
 use std::net::{SocketAddr, SocketAddrV6, UdpSocket as StdUdpSocket};
 use std::path::PathBuf;
@@ -27,6 +26,7 @@ use super::table::{ServiceDomain, Table};
 use crate::config::options::{DnsOptions, Pod};
 use crate::connections::{ConnectionLimits, ConnectionSlot, Connections};
 use crate::log_limit::LogLimit;
+use crate::regular_file;
 use crate::resolv_conf::{NameServer, PORT, ResolvConf};
 
 /// DNS server of the pod.
@@ -80,7 +80,7 @@ impl Server {
     /// Binds the addresses, UDP and TCP.
     pub fn bind(options: &DnsOptions, pod: &Pod, metrics: Metrics) -> Result<Self, BindError> {
         let path = &options.resolv_conf;
-        let text = fs::read_to_string(path)
+        let text = regular_file::read_text(path)
             .map_err(|cause| BindError::ResolvConf { path: path.clone(), cause })?;
         let resolv_conf = ResolvConf::parse(&text);
         let (mut udp, mut tcp) = (Vec::new(), Vec::new());
