@@ -15,6 +15,7 @@ pub mod downward_api;
 pub mod environment;
 pub mod health;
 pub mod http;
+mod json_object;
 pub mod layout;
 pub mod log;
 pub mod log_limit;

@@ -132,7 +132,7 @@ fn unescape(text: &str) -> Option<Cow<'_, [u8]>> {
         let digits = part.get(..2).filter(|it| it.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
         let bytes = bytes.to_mut();
         bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        bytes.extend_from_slice(part[2..].as_bytes());
+        bytes.extend_from_slice(&part.as_bytes()[2..]);
     }
     Some(bytes)
 }

@@ -1,6 +1,7 @@
 //! Tables of command lines.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
 use std::time::Duration;
 
 use clap::CommandFactory;
@@ -84,6 +85,8 @@ fn invalid_values_of_flags_are_usage_errors() {
         "proxy --configPath=",
         "proxy --binaryPath=",
         "proxy --id=web",
+        "proxy --ip=",
+        "proxy --ip=$(INSTANCE_IP)",
         "proxy --statsdUdpAddress=foo:8125",
         "proxy --statsdUdpAddress=10.0.0.1",
         "proxy --proxyLogLevel=loud",
@@ -121,6 +124,23 @@ fn invalid_values_of_flags_are_usage_errors() {
     ] {
         parse(&format!("pilot-agent {line}")).unwrap();
     }
+}
+
+#[test]
+fn flag_whose_value_is_not_text_is_named() {
+    let parse = |words: &[&[u8]]| {
+        let program = [&b"pilot-agent"[..]].into_iter().chain(words.iter().copied());
+        Arguments::parse_lenient(program.map(|word| OsString::from_vec(word.to_vec()))).map(drop)
+    };
+    for (words, named) in [
+        (&[&b"proxy"[..], b"--foo=\xff"][..], "error: the value of '--foo' is not UTF-8 text; "),
+        (&[b"proxy", b"--domain", b"\xff"], "error: the value of '--domain' is not UTF-8 text; "),
+        (&[b"wait", b"\xff"], "error: argument 2 is not UTF-8 text; "),
+    ] {
+        let error = parse(words).unwrap_err();
+        assert!(error.exit_code() == 2 && error.to_string().starts_with(named), "{error}");
+    }
+    parse(&[b"istio-iptables", b"-p", b"\xff"]).unwrap();
 }
 
 #[test]

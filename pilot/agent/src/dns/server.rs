@@ -67,7 +67,7 @@ pub enum BindError {
 #[derive(Debug)]
 struct Shared {
     rules: NameRules,
-    is_only_resolver: bool,
+    forwards_before_table: bool,
     table: watch::Sender<Option<Arc<Table>>>,
     forwarder: Forwarder,
     metrics: Metrics,
@@ -102,7 +102,7 @@ impl Server {
         };
         let shared = Shared {
             rules,
-            is_only_resolver: options.listen.iter().any(|address| address.port() == PORT),
+            forwards_before_table: options.forwards_before_table,
             table: watch::Sender::new(None),
             forwarder,
             metrics,
@@ -165,7 +165,7 @@ impl Shared {
         let knowledge = Knowledge {
             table: table.as_deref(),
             rules: &self.rules,
-            is_only_resolver: self.is_only_resolver,
+            forwards_before_table: self.forwards_before_table,
         };
         decide(message, knowledge, transport, self.rotation.fetch_add(1, Ordering::Relaxed))
     }
