@@ -105,13 +105,14 @@ impl PartScanner {
     }
 
     fn write(&mut self, line: &[u8], page: &mut Vec<u8>) -> Result<(), InvalidLine> {
-        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let line = if let [line @ .., b'\n'] = line { line } else { line };
         if line.len() > LINE_LIMIT {
             self.has_dropped = true;
             return Ok(());
         }
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if line.trim_ascii_end() == b"# EOF" || self.is_unknown_to_openmetrics(line) {
+        let line = if let [line @ .., b'\r'] = line { line } else { line };
+        let is_end = line.first() == Some(&b'#') && line.trim_ascii_end() == b"# EOF";
+        if is_end || self.is_unknown_to_openmetrics(line) {
             return Ok(());
         }
         if self.source == MergeSource::Application && !is_metrics_line(line, self.format) {
