@@ -162,9 +162,10 @@ fn number(text: &[u8]) -> Option<&[u8]> {
 
 /// True for digits with at most one point, so few that 64 bits hold the number.
 fn is_plain(number: &[u8]) -> bool {
-    let digits = number.iter().filter(|byte| byte.is_ascii_digit()).count();
-    let points = number.iter().filter(|byte| **byte == b'.').count();
-    (1..300).contains(&digits) && points <= 1 && digits + points == number.len()
+    let point = number.iter().position(|byte| *byte == b'.').unwrap_or(number.len());
+    let (whole, fraction) = (&number[..point], number.get(point + 1..).unwrap_or_default());
+    (1..300).contains(&(whole.len() + fraction.len()))
+        && whole.iter().chain(fraction).all(u8::is_ascii_digit)
 }
 
 /// Skips a timestamp: whole milliseconds, or seconds in `OpenMetrics`.
