@@ -76,6 +76,14 @@ fn error_of_a_field_names_its_layer() {
         ),
         (
             Case {
+                environment: &[("PROXY_CONFIG", "drainDuration: 99999999999s")],
+                ..Case::default()
+            },
+            "PROXY_CONFIG: drainDuration: \"99999999999s\" is not a duration of at most 2562047h"
+                .to_owned(),
+        ),
+        (
+            Case {
                 environment: &[("PROXY_CONFIG", "fileFlushInterval: 2000h")],
                 ..Case::default()
             },

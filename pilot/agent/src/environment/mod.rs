@@ -43,10 +43,7 @@ impl Environment {
 
     /// Fails if a variable that the agent uses is not UTF-8.
     pub fn check_text(&self) -> Result<(), NotText> {
-        // A name that is not text itself is no variable of the agent's.
-        let is_text = |name: &&String| !name.contains(char::REPLACEMENT_CHARACTER);
-        let mut invalid = self.invalid.iter().filter(is_text);
-        let used = invalid.find(|name| variables::is_used(name));
+        let used = self.invalid.iter().find(|name| is_used(name));
         used.map_or(Ok(()), |name| Err(NotText { variable: name.clone() }))
     }
 
@@ -117,7 +114,9 @@ impl Environment {
 
     /// Returns a message for each variable that is set and has no effect.
     pub fn notices(&self) -> Vec<Notice> {
-        let invalid = self.invalid.iter().filter(|name| variables::is_known(name) || is_ours(name));
+        // Those that the agent uses are errors.
+        let invalid = self.invalid.iter().filter(|name| !is_used(name));
+        let invalid = invalid.filter(|name| variables::is_known(name) || is_ours(name));
         let invalid = invalid.map(|name| Notice {
             is_warning: true,
             message: format!("{name} has no effect: its name or value is not UTF-8 text"),
@@ -179,6 +178,11 @@ pub struct EnvironmentError {
 pub struct NotText {
     /// Name of the variable.
     pub variable: String,
+}
+
+/// True if the agent uses the variable. A name that is not text itself is no variable of its.
+fn is_used(name: &str) -> bool {
+    !name.contains(char::REPLACEMENT_CHARACTER) && variables::is_used(name)
 }
 
 /// Parses a switch as Go's `strconv.ParseBool` does.
