@@ -111,7 +111,7 @@ fn problems(resources: &Resources) -> Vec<String> {
 }
 
 /// Meshes of a few services that often clash in hosts, ports, addresses and pods.
-fn worlds() -> impl Strategy<Value = World> {
+pub(crate) fn worlds() -> impl Strategy<Value = World> {
     let service = (
         prop::sample::select(vec!["web", "api", "a-b"]),
         prop::sample::select(vec!["shop", "other", "svc"]),
