@@ -76,7 +76,9 @@ type Story = fn(&mut Cluster) -> Result<()>;
 
 /// Lists the stories with their names.
 macro_rules! stories {
-    ($($module:ident::$story:ident)*) => { [$((stringify!($story), (|cluster| $module::$story(cluster)) as Story)),*] };
+    ($($module:ident::$story:ident)*) => {
+        [$((stringify!($story), (|cluster| $module::$story(cluster)) as Story)),*]
+    };
 }
 
 const STORIES: [(&str, Story); 12] = stories![
