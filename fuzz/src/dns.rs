@@ -17,7 +17,7 @@ pub fn messages(data: &[u8]) {
     for (transport, table) in
         [(Transport::Udp, Some(&*TABLE)), (Transport::Tcp, Some(&*TABLE)), (Transport::Udp, None)]
     {
-        let knowledge = Knowledge { table, rules: &RULES, is_only_resolver: false };
+        let knowledge = Knowledge { table, rules: &RULES, forwards_before_table: false };
         match decide(data, knowledge, transport, data.len()) {
             Decision::Answer(answer) => check(data, &answer),
             Decision::Forward(query) => {

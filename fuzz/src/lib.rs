@@ -19,6 +19,7 @@ pub mod http;
 pub mod iptables;
 pub mod manifests;
 pub mod netlink;
+pub mod objects;
 pub mod plans;
 pub mod pods;
 pub mod resolver;
@@ -46,6 +47,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "manifest", run: manifests::manifest },
     Target { name: "mesh-config", run: configuration::mesh_config },
     Target { name: "netlink", run: netlink::messages },
+    Target { name: "objects", run: objects::objects },
     Target { name: "pem", run: certificates::pem },
     Target { name: "pod", run: pods::pod },
     Target { name: "resolv-conf", run: resolver::resolv_conf },

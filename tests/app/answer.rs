@@ -1,5 +1,6 @@
 //! Requests to the application, and its answers.
 
+use std::fs;
 use std::net::IpAddr;
 
 use http_body_util::{BodyExt, Full, combinators::BoxBody};
@@ -22,7 +23,8 @@ pub(crate) struct Question {
 
 pub(crate) type Answer = Response<BoxBody<Bytes, Infallible>>;
 
-/// Answers a request. The path `/peer` returns the client's address, and `/checked` requires a
+/// Answers a request. The path `/peer` returns the client's address, `/caller` the client's
+/// certificate as the proxy tells it, and `/checked` requires a
 /// header and a host. A gRPC health check is answered. A path fails while a file of its name
 /// exists.
 pub(crate) async fn answer(request: Request<Incoming>, question: &Question) -> Answer {
@@ -33,6 +35,10 @@ pub(crate) async fn answer(request: Request<Incoming>, question: &Question) -> A
         value.unwrap_or("-").to_owned()
     };
     let (host, probe) = (text("host"), text("x-probe"));
+    // Of load, there is no log.
+    if path == "/load" {
+        return page(StatusCode::OK, "fine\n".to_owned());
+    }
     say(&format!(
         "{} {path} port={} peer={} tls={} host={host} x-probe={probe} user-agent={}",
         head.method,
@@ -49,12 +55,22 @@ pub(crate) async fn answer(request: Request<Incoming>, question: &Question) -> A
         return page(StatusCode::SERVICE_UNAVAILABLE, "as requested\n".to_owned());
     }
     match &*path {
+        "/caller" => {
+            let by = text("x-forwarded-client-cert");
+            page(StatusCode::OK, format!("{} called by {by}\n", host_name()))
+        }
         "/peer" => page(StatusCode::OK, format!("{}\n", question.peer)),
         "/checked" if host != "probe.example" || probe != "yes" => {
             page(StatusCode::BAD_REQUEST, format!("host {host}, x-probe {probe}\n"))
         }
         _ => page(StatusCode::OK, "fine\n".to_owned()),
     }
+}
+
+/// Returns the name of the pod.
+pub(crate) fn host_name() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
 }
 
 fn page(status: StatusCode, text: String) -> Answer {

@@ -1,8 +1,11 @@
 //! The application of the tests. It answers over HTTP, HTTPS, gRPC and plain TCP, logs its
-//! requests, and fails if a file in its folder demands it. It also resolves names.
+//! requests, and fails if a file in its folder demands it. It also makes requests and resolves
+//! names.
 
 mod answer;
+mod client;
 mod failures;
+mod load;
 mod resolve;
 mod tcp;
 mod web;
@@ -27,6 +30,24 @@ struct Arguments {
     /// Ports that accept and close connections; closed while the file `tcp-PORT` exists
     #[arg(long)]
     tcp: Vec<u16>,
+    /// Ports that return each line
+    #[arg(long)]
+    echo: Vec<u16>,
+    /// Ports whose server speaks first
+    #[arg(long)]
+    greeting: Vec<u16>,
+    /// Requests this URL all the time
+    #[arg(long, requires = "report")]
+    load: Option<String>,
+    /// Requests of `--load` in a second
+    #[arg(long, default_value_t = 300)]
+    rate: u32,
+    /// Port that reports on the requests of `--load`
+    #[arg(long)]
+    report: Option<u16>,
+    /// Instead of serving, requests URLs and prints a line for each
+    #[arg(long, num_args = 1..)]
+    call: Vec<String>,
     /// Instead of serving, resolves names and prints a line for each
     #[arg(long, num_args = 1..)]
     resolve: Vec<String>,
@@ -52,6 +73,12 @@ fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<()> {
+    if !arguments.call.is_empty() {
+        for url in arguments.call {
+            say(&client::line(&url).await);
+        }
+        return Ok(());
+    }
     let mut terminate = signal(SignalKind::terminate()).context("waiting for SIGTERM")?;
     let failures = Failures::create("/failures".into())?;
     let mut servers = JoinSet::new();
@@ -63,6 +90,15 @@ async fn run(arguments: Arguments) -> Result<()> {
     }
     for port in arguments.tcp {
         servers.spawn(tcp::serve(port, failures.clone()));
+    }
+    for port in arguments.echo {
+        servers.spawn(tcp::echo(port));
+    }
+    for port in arguments.greeting {
+        servers.spawn(tcp::greet(port));
+    }
+    if let (Some(url), Some(port)) = (arguments.load, arguments.report) {
+        servers.spawn(load::run(url, arguments.rate, port));
     }
     tokio::select! {
         _ = terminate.recv() => Ok(()),

@@ -94,6 +94,27 @@ impl Cluster {
         Namespace::existing(self, name)
     }
 
+    /// Kills the API server, does `work` without it, and starts it again.
+    pub fn without_api_server(&mut self, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        let Node { control_plane, kubectl, .. } = &mut self.node;
+        control_plane.kill_api_server()?;
+        let worked = work();
+        control_plane.start_api_server_again(&self.folder, kubectl)?;
+        worked
+    }
+
+    /// Kills etcd, does `work` without it, and starts it again.
+    pub fn without_etcd(&mut self, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        self.node.etcd.kill()?;
+        let worked = work();
+        self.node.etcd.start_again(&self.folder)?;
+        let kubectl = &self.node.kubectl;
+        wait::until("the API server has its store again", PATIENCE, || {
+            kubectl.must(["get", "--raw", "/readyz"])
+        })?;
+        worked
+    }
+
     /// Deletes the pods, stops every program, and restores the machine's state.
     pub fn stop(mut self) -> Result<()> {
         self.stop_once()
@@ -206,6 +227,12 @@ fn import(folder: &RunFolder, containerd: &Containerd, image: &Image) -> Result<
 fn make_cgroups() -> Result<()> {
     for top in remains::cgroup_tops()? {
         fs::create_dir_all(&top).with_context(|| format!("creating {}", top.display()))?;
+        // Pods get the processor before other tests and builds: they request less than they need.
+        for (file, share) in [("cpu.shares", "10240"), ("cpu.weight", "1000")] {
+            if top.join(file).exists() {
+                fs::write(top.join(file), share).with_context(|| format!("writing {file}"))?;
+            }
+        }
     }
     Ok(())
 }

@@ -62,6 +62,23 @@ impl ControlPlane {
         self.controller_manager.stop()
     }
 
+    pub(crate) fn kill_api_server(&mut self) -> Result<()> {
+        self.api_server.kill()
+    }
+
+    /// Starts the killed API server, and waits until it is ready.
+    pub(crate) fn start_api_server_again(
+        &mut self,
+        folder: &RunFolder,
+        kubectl: &Kubectl,
+    ) -> Result<()> {
+        self.api_server.start_again(folder)?;
+        self.api_server.wait_until("the API server is ready again", PATIENCE, || {
+            kubectl.must(["get", "--raw", "/readyz"])
+        })?;
+        Ok(())
+    }
+
     pub(crate) fn stop_api_server(&mut self) -> Result<()> {
         self.api_server.stop()
     }

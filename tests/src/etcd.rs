@@ -56,7 +56,17 @@ impl Etcd {
 
     /// Kills etcd, starts it again with its data, and waits until it is healthy.
     pub(crate) fn restart(&mut self, folder: &RunFolder) -> Result<()> {
-        self.process.kill()?;
+        self.kill()?;
+        self.start_again(folder)
+    }
+
+    /// Kills etcd.
+    pub(crate) fn kill(&mut self) -> Result<()> {
+        self.process.kill()
+    }
+
+    /// Starts the killed etcd with its data, and waits until it is healthy.
+    pub(crate) fn start_again(&mut self, folder: &RunFolder) -> Result<()> {
         self.process.start_again(folder)?;
         let address = self.url.trim_start_matches("http://").parse()?;
         self.process.wait_until("etcd is healthy", PATIENCE, || {

@@ -26,6 +26,7 @@ mod kubelet_access;
 pub mod manifests;
 pub mod mesh_authority;
 pub mod namespace;
+pub mod pod_processes;
 pub mod port;
 pub mod process;
 pub mod programs;

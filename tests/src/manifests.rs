@@ -31,11 +31,16 @@ impl Composition {
 
     /// Renders it to YAML documents.
     pub fn render(&self, programs: &Programs) -> Result<String> {
+        self.render_over(programs, "base")
+    }
+
+    /// Renders it over a folder of `manifests`.
+    pub fn render_over(&self, programs: &Programs, folder_below: &str) -> Result<String> {
         let folder = TempDir::new().context("making a folder for kustomizations")?;
         let path = folder.path().canonicalize().context("finding the folder")?;
         let manifests = relative(&path.join("any"), &repository().join("manifests"))?;
         let component = |name: &&str| manifests.join("components").join(name);
-        let mut resources = vec![manifests.join("base")];
+        let mut resources = vec![manifests.join(folder_below)];
         let components: Vec<_> = self.components.iter().map(component).collect();
         let mut layer = path.join("install");
         if let Some(revision) = self.revision {

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use anyhow::{Context, Result, bail};
 
@@ -94,10 +95,16 @@ impl Programs {
     }
 }
 
-/// Returns the root of the work tree.
+/// Returns the root of the work tree of the running test. Cargo names its package at run time; what
+/// is compiled in may name another work tree with the same target directory.
 pub fn repository() -> &'static Path {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    package.parent().unwrap_or(package)
+    static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {
+        let package = env::var_os("CARGO_MANIFEST_DIR");
+        let package = package.map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+        let root = package.ancestors().find(|folder| folder.join("Cargo.lock").exists());
+        root.unwrap_or(&package).to_owned()
+    });
+    &ROOT
 }
 
 /// Returns the version of a module that a `go.mod` requires.

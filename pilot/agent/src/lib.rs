@@ -15,6 +15,7 @@ pub mod downward_api;
 pub mod environment;
 pub mod health;
 pub mod http;
+mod json_object;
 pub mod layout;
 pub mod log;
 pub mod log_limit;
@@ -22,6 +23,7 @@ pub mod node;
 pub mod passthrough;
 #[cfg(test)]
 mod reference;
+mod regular_file;
 pub mod relay;
 pub mod resolv_conf;
 pub mod secrets;

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -16,9 +17,11 @@ use hyper_util::service::TowerToHyperService;
 use pilot_xds::streams::ConnectionCloser;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tower::ServiceExt as _;
+
+use crate::metrics::Count;
 
 /// Handshake of a connection.
 pub trait Accept: Clone + Send + Sync + 'static {
@@ -68,9 +71,47 @@ pub fn bind(flag: &str, address: SocketAddr) -> Result<TcpListener> {
     bound.with_context(|| format!("{flag}: binding {address}"))
 }
 
+/// Limit of the connections of a listener.
+#[derive(Debug)]
+pub struct Limit {
+    flag: String,
+    free: Arc<Semaphore>,
+    connections: usize,
+    refused: Count,
+    is_reached: bool,
+}
+
+impl Limit {
+    /// Limit for the listener of a flag, which counts the connections beyond it.
+    pub fn new(flag: &str, connections: usize, refused: Count) -> Self {
+        let free = Arc::new(Semaphore::new(connections));
+        Self { flag: flag.to_owned(), free, connections, refused, is_reached: false }
+    }
+
+    /// Admits a connection, which holds the permit. Warns when the limit is reached, not for each
+    /// connection.
+    fn admit(&mut self) -> Option<OwnedSemaphorePermit> {
+        let permit = Arc::clone(&self.free).try_acquire_owned().ok();
+        let is_reached = permit.is_none();
+        if is_reached {
+            self.refused.inc();
+        }
+        if is_reached && !std::mem::replace(&mut self.is_reached, is_reached) {
+            let Self { flag, connections, .. } = self;
+            tracing::warn!(
+                "{flag}: all {connections} connections are in use, and new ones are closed; hint: \
+                 add replicas, or raise --maxConnections"
+            );
+        }
+        self.is_reached &= is_reached;
+        permit
+    }
+}
+
 /// Serves until `stop` is true, then lets requests in flight end for a moment.
 pub async fn serve<A: Accept>(
     listener: TcpListener,
+    mut limit: Limit,
     accept: A,
     router: Router,
     mut stop: watch::Receiver<bool>,
@@ -79,8 +120,13 @@ pub async fn serve<A: Accept>(
     let accepting = async {
         loop {
             let (tcp, client) = next(&listener).await;
+            let Some(permit) = limit.admit() else { continue };
             let connection = Connection { tcp, client, accept: accept.clone() };
-            tokio::spawn(connection.serve(router.clone(), graceful.watcher()));
+            let served = connection.serve(router.clone(), graceful.watcher());
+            tokio::spawn(async move {
+                served.await;
+                drop(permit);
+            });
         }
     };
     tokio::select! {
@@ -171,3 +217,34 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 20;
 const STREAMS: u32 = 64;
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn connection_beyond_the_limit_is_closed() {
+        let listener = bind("--grpcAddr", "127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = watch::channel(false);
+        let refused = Count::default();
+        let limit = Limit::new("--grpcAddr", 1, refused.clone());
+        let serving = tokio::spawn(serve(listener, limit, Plaintext, Router::new(), stopped));
+        let first = TcpStream::connect(address).await.unwrap();
+        let closed = async || {
+            let mut second = TcpStream::connect(address).await.unwrap();
+            let read = timeout(Duration::from_millis(100), second.read(&mut [0])).await;
+            matches!(read, Ok(Ok(0) | Err(_)))
+        };
+        let mut second = TcpStream::connect(address).await.unwrap();
+        assert!(matches!(second.read(&mut [0]).await, Ok(0) | Err(_)), "the second is closed");
+        assert_eq!(refused.get(), 1);
+        drop(first);
+        let admitted = async { while closed().await {} };
+        timeout(Duration::from_secs(30), admitted).await.expect("the place is free again");
+        stop.send_replace(true);
+        serving.await.unwrap();
+    }
+}

@@ -9,11 +9,12 @@ use pilot_xds::type_urls::{CLUSTER, ENDPOINT, LISTENER, NAME_TABLE, ROUTE};
 use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::{MetricType, TypedMetric};
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 
-/// Counters and gauges of the control plane. Clones share them.
-#[derive(Clone, Debug, Default)]
+/// Metrics of the control plane. Clones share them.
+#[derive(Clone, Debug)]
 pub struct Metrics {
     /// Open streams.
     pub connected: Gauge,
@@ -21,30 +22,88 @@ pub struct Metrics {
     pub pushes: Family<TypeLabel, Count>,
     /// Resources of the responses, by type.
     pub resources: Family<TypeLabel, Count>,
+    /// Bytes of the responses' resources, by type.
+    pub sizes: Histograms,
     /// NACKs by type.
     pub rejects: Family<TypeLabel, Count>,
+    /// Seconds for which generated states wait for their stream.
+    pub queue_time: Histogram,
+    /// Seconds from a change to each response with it, by type.
+    pub push_time: Histograms,
+    /// Seconds from a change to the last ACK of a proxy.
+    pub convergence: Histogram,
     /// Events of the registry and changes of settings.
     pub updates: Family<TypeLabel, Count>,
+    /// Events of the registry by kind.
+    pub events: Family<EventLabel, Count>,
+    /// Settings and policies that are invalid.
+    pub rejected: Family<KindLabel, Count>,
     /// Services of the mesh.
     pub services: Gauge,
+    /// Objects that the registry had otherwise than the API server.
+    pub drift: Family<KindLabel, Count>,
+    /// Connections beyond the limit.
+    pub refused: Count,
     /// Counters of the certificate service.
     pub certificates: CertificateMetrics,
 }
 
+/// Histograms by resource type.
+type Histograms = Family<TypeLabel, Histogram, fn() -> Histogram>;
+
 /// Name, labels and help of each family, for the registration and the reference page.
-pub const METRICS: [(&str, &str, &str); 9] = [
+pub const METRICS: [(&str, &str, &str); 18] = [
     ("pilot_xds", "", "Streams of proxies"),
     ("pilot_xds_pushes", "type", "Responses sent to proxies"),
     ("pilot_xds_resources", "type", "Resources sent to proxies"),
+    ("pilot_xds_config_size_bytes", "type", "Histogram: bytes of the resources of a response"),
     ("pilot_total_xds_rejects", "type", "Responses that proxies rejected"),
+    (
+        "pilot_proxy_queue_time",
+        "",
+        "Histogram: seconds from the end of a generation until the proxy's stream takes it",
+    ),
+    (
+        "pilot_xds_push_time",
+        "type",
+        "Histogram: seconds from a change until a response with it is sent to a proxy",
+    ),
+    (
+        "pilot_proxy_convergence_time",
+        "",
+        "Histogram: seconds from a change until a proxy has acknowledged all that follows from it",
+    ),
     (
         "pilot_inbound_updates",
         "type",
         "Events of the registry (`registry`) and changes of settings (`config`)",
     ),
+    (
+        "pilot_k8s_reg_events",
+        "type, event",
+        "Events of the registry by kind; `list` is all objects of the kind at once",
+    ),
+    (
+        "pilot_total_rejected_configs",
+        "kind",
+        "Invalid settings (`MeshConfig`) and policies (`PeerAuthentication`). Their last valid state \
+         stays",
+    ),
     ("pilot_services", "", "Services of the mesh"),
+    (
+        "pilot_registry_drift",
+        "kind",
+        "Objects that differed from the API server's lists, which are compared every ten minutes. \
+         The watches of all objects begin again",
+    ),
+    (
+        "pilot_refused_connections",
+        "",
+        "Connections that were closed at once, because their listener had `--maxConnections`",
+    ),
     ("citadel_server_csr_count", "", "Requests for a certificate"),
     ("citadel_server_csr_parsing_err_count", "", "Certificate signing requests that are invalid"),
+    ("citadel_server_csr_sign_err_count", "", "Certificates that the CA could not sign"),
     (
         "citadel_server_success_cert_issuance_count",
         "",
@@ -52,25 +111,88 @@ pub const METRICS: [(&str, &str, &str); 9] = [
     ),
 ];
 
+impl Default for Metrics {
+    fn default() -> Self {
+        let by_type = |new: fn() -> Histogram| Family::new_with_constructor(new);
+        Self {
+            connected: Gauge::default(),
+            pushes: Family::default(),
+            resources: Family::default(),
+            sizes: by_type(|| Histogram::new(BYTES)),
+            rejects: Family::default(),
+            queue_time: seconds(),
+            push_time: by_type(seconds),
+            convergence: seconds(),
+            updates: Family::default(),
+            events: Family::default(),
+            rejected: Family::default(),
+            services: Gauge::default(),
+            drift: Family::default(),
+            refused: Count::default(),
+            certificates: CertificateMetrics::default(),
+        }
+    }
+}
+
 impl Metrics {
     /// Registry of all families.
     pub fn registry(&self) -> Registry {
-        let mut registry = Registry::default();
-        let Self { connected, pushes, resources, rejects, updates, services, certificates } =
-            self.clone();
-        let [xds, xds_pushes, xds_resources, xds_rejects, inbound, known, csrs, invalid, signed] =
-            METRICS;
-        registry.register(xds.0, xds.2, connected);
-        registry.register(xds_pushes.0, xds_pushes.2, pushes);
-        registry.register(xds_resources.0, xds_resources.2, resources);
-        registry.register(xds_rejects.0, xds_rejects.2, rejects);
-        registry.register(inbound.0, inbound.2, updates);
-        registry.register(known.0, known.2, services);
-        registry.register(csrs.0, csrs.2, certificates.requests);
-        registry.register(invalid.0, invalid.2, certificates.invalid);
-        registry.register(signed.0, signed.2, certificates.signed);
-        registry
+        let mut page = Page(Registry::default());
+        page.add("pilot_xds", &self.connected);
+        page.add("pilot_xds_pushes", &self.pushes);
+        page.add("pilot_xds_resources", &self.resources);
+        page.add("pilot_xds_config_size_bytes", &self.sizes);
+        page.add("pilot_total_xds_rejects", &self.rejects);
+        page.add("pilot_proxy_queue_time", &self.queue_time);
+        page.add("pilot_xds_push_time", &self.push_time);
+        page.add("pilot_proxy_convergence_time", &self.convergence);
+        page.add("pilot_inbound_updates", &self.updates);
+        page.add("pilot_k8s_reg_events", &self.events);
+        page.add("pilot_total_rejected_configs", &self.rejected);
+        page.add("pilot_services", &self.services);
+        page.add("pilot_registry_drift", &self.drift);
+        page.add("pilot_refused_connections", &self.refused);
+        let CertificateMetrics { requests, invalid, unsigned, signed } = &self.certificates;
+        page.add("citadel_server_csr_count", requests);
+        page.add("citadel_server_csr_parsing_err_count", invalid);
+        page.add("citadel_server_csr_sign_err_count", unsigned);
+        page.add("citadel_server_success_cert_issuance_count", signed);
+        page.0
     }
+}
+
+/// Registry in the making.
+struct Page(Registry);
+
+impl Page {
+    fn add(&mut self, name: &str, metric: &(impl Metric + Clone)) {
+        let help = METRICS.iter().find(|(of, ..)| *of == name).map_or("", |(.., help)| help);
+        self.0.register(name, help, metric.clone());
+    }
+}
+
+fn seconds() -> Histogram {
+    Histogram::new(SECONDS)
+}
+
+/// Those of Istio begin at 0.1 seconds, the time for which it waits before it pushes.
+const SECONDS: [f64; 12] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.5, 1.0, 3.0, 5.0, 10.0, 20.0, 30.0];
+const BYTES: [f64; 6] = [1e3, 1e4, 1e5, 1e6, 4e6, 1e7];
+
+/// Label of an event of the registry.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct EventLabel {
+    /// Kind of the objects.
+    pub r#type: &'static str,
+    /// `list`, `update` or `delete`.
+    pub event: &'static str,
+}
+
+/// Label of a kind of objects.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct KindLabel {
+    /// Kind of the objects, or `MeshConfig`.
+    pub kind: &'static str,
 }
 
 /// Label of a resource type or of a source.
@@ -111,6 +233,11 @@ impl Count {
         self.add(1);
     }
 
+    /// The number.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
     /// Adds a number.
     pub fn add(&self, number: u64) {
         self.0.fetch_add(number, Ordering::Relaxed);
@@ -119,7 +246,7 @@ impl Count {
 
 impl EncodeMetric for Count {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        encoder.encode_gauge(&self.0.load(Ordering::Relaxed))
+        encoder.encode_gauge(&self.get())
     }
 
     fn metric_type(&self) -> MetricType {
@@ -133,7 +260,12 @@ impl TypedMetric for Count {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
+    use crate::certificates::CA_METRICS;
 
     #[test]
     fn names_are_those_of_istio() {
@@ -141,11 +273,48 @@ mod tests {
         for family in [&metrics.pushes, &metrics.resources, &metrics.rejects, &metrics.updates] {
             family.get_or_create(&TypeLabel::new(CLUSTER)).inc();
         }
+        for family in [&metrics.sizes, &metrics.push_time] {
+            family.get_or_create(&TypeLabel::new(CLUSTER)).observe(1.0);
+        }
+        let label = EventLabel { r#type: "Pod", event: "list" };
+        metrics.events.get_or_create(&label).inc();
+        for family in [&metrics.drift, &metrics.rejected] {
+            family.get_or_create(&KindLabel { kind: "Pod" }).inc();
+        }
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &metrics.registry()).unwrap();
         assert!(text.contains("\npilot_xds_pushes{type=\"cds\"} 1\n"), "{text}");
         for (name, ..) in METRICS {
             assert!(text.contains(&format!("# HELP {name} ")), "{name}: {text}");
+        }
+    }
+
+    /// Names of our metrics in the expressions of a file.
+    fn named(file: &str) -> BTreeSet<String> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/components");
+        let text = fs::read_to_string(folder.join(file)).unwrap();
+        let lines = text
+            .lines()
+            .filter(|line| line.trim_start().trim_start_matches('"').starts_with("expr"));
+        let words =
+            lines.flat_map(|line| line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
+        let ours =
+            words.filter(|word| ["pilot_", "citadel_"].iter().any(|it| word.starts_with(it)));
+        ours.map(|word| word.trim_end_matches("_bucket").to_owned()).collect()
+    }
+
+    #[test]
+    fn alerts_and_dashboard_use_existing_metrics() {
+        let metrics: BTreeSet<&str> =
+            METRICS.iter().chain(&CA_METRICS).map(|(name, ..)| *name).collect();
+        for (file, least) in
+            [("mesh-prometheus/rules.yaml", 9), ("mesh-grafana/pilot-discovery.json", 18)]
+        {
+            let named = named(file);
+            assert!(named.len() >= least, "{file}: {named:?}");
+            for name in &named {
+                assert!(metrics.contains(name.as_str()), "{file}: no metric {name}");
+            }
         }
     }
 }

@@ -4,12 +4,15 @@ use clap::CommandFactory;
 use reference_pages::{Page, code};
 
 use crate::args::Arguments;
+use crate::certificates::CA_METRICS;
 use crate::debug::PAGES;
 use crate::metrics::METRICS;
 
 fn reference() -> String {
     let pages = PAGES.map(|(path, meaning)| [code(path), meaning.to_owned()]);
-    let metrics = METRICS.map(|(name, labels, help)| [code(name), code(labels), help.to_owned()]);
+    let metrics = METRICS.iter().chain(&CA_METRICS);
+    let metrics =
+        metrics.map(|(name, labels, help)| [code(name), code(labels), (*help).to_owned()]);
     Page::new("pilot-discovery")
         .text(
             "The exit code is 0 after SIGTERM and SIGINT, 1 on failure and 2 for an invalid command \
@@ -21,7 +24,7 @@ fn reference() -> String {
         .table(["path", "meaning"], pages.into())
         .heading(2, "Metrics")
         .text("On `--monitoringAddr`, at `/metrics`. Names are Istio's where they mean the same.")
-        .table(["metric", "labels", "meaning"], metrics.into())
+        .table(["metric", "labels", "meaning"], metrics.collect())
         .into_text()
 }
 

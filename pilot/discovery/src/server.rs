@@ -14,8 +14,8 @@ use crate::authentication::{Authenticator, Tls, TokenReviewer};
 use crate::certificates::Certificates;
 use crate::certificates::service::{CertificateService, METHOD};
 use crate::connections::Connections;
-use crate::listener::{self, Accept, Plaintext};
-use crate::metrics::Metrics;
+use crate::listener::{self, Accept, Limit, Plaintext};
+use crate::metrics::{Count, Metrics};
 use crate::source::Source;
 use crate::sources::{self, Sink};
 use crate::{debug, grpc, publish};
@@ -27,10 +27,9 @@ pub async fn run(args: DiscoveryArgs) -> Result<()> {
     let (queue, metrics) = (publish::start()?, Metrics::default());
     let connections = Connections::default();
     let source = Source { queue: queue.clone(), connections, metrics: metrics.clone() };
-    let mut listeners = Listeners::new();
+    let mut listeners = Listeners::new(args.max_connections, metrics.refused.clone());
     let discovery = grpc::discovery(source.clone());
     listeners.serve("--grpcAddr", args.grpc_addr, discovery.clone())?;
-    listeners.serve("--monitoringAddr", args.monitoring_addr, debug::metrics(&metrics, &queue))?;
     let (trust_domain, trust_domains) = watch::channel(None);
     let mut tasks = JoinSet::new();
     let mut certificates = None;
@@ -46,6 +45,8 @@ pub async fn run(args: DiscoveryArgs) -> Result<()> {
         listeners.start("--secureGRPCAddr", address, tls, authenticator.protect(router))?;
         certificates = Some(started);
     }
+    let page = debug::metrics(&metrics, &queue, certificates.clone());
+    listeners.serve("--monitoringAddr", args.monitoring_addr, page)?;
     listeners.serve("--httpAddr", args.http_addr, debug::router(source, certificates))?;
     let sink = Sink { queue, metrics, trust_domain };
     let sources = sources::follow(&args, sink).await?;
@@ -69,11 +70,14 @@ async fn terminated_or_interrupted(mut terminated: Signal, mut interrupted: Sign
 struct Listeners {
     tasks: JoinSet<()>,
     stop: watch::Sender<bool>,
+    /// Connections of each listener.
+    max_connections: usize,
+    refused: Count,
 }
 
 impl Listeners {
-    fn new() -> Self {
-        Self { tasks: JoinSet::new(), stop: watch::Sender::new(false) }
+    fn new(max_connections: usize, refused: Count) -> Self {
+        Self { tasks: JoinSet::new(), stop: watch::Sender::new(false), max_connections, refused }
     }
 
     /// Binds the address of a flag and serves on it.
@@ -91,7 +95,8 @@ impl Listeners {
     ) -> Result<()> {
         let listener = listener::bind(flag, address)?;
         tracing::info!(flag, address = %listener.local_addr()?, "serving");
-        self.tasks.spawn(listener::serve(listener, accept, router, self.stop.subscribe()));
+        let limit = Limit::new(flag, self.max_connections, self.refused.clone());
+        self.tasks.spawn(listener::serve(listener, limit, accept, router, self.stop.subscribe()));
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use tonic::Status;
 
 use crate::connections::{Connected, Connections};
+use crate::convergence::Convergence;
 use crate::identity::Caller;
 use crate::metrics::{Metrics, TypeLabel};
 use crate::node::proxy_view;
@@ -60,7 +61,11 @@ impl ResourceSource for Source {
         tracing::debug!(proxy = connected.name(), "stream opened");
         self.connections.add(subscription.id, connected);
         self.metrics.connected.inc();
-        let observer = Box::new(StreamObserver { source: self.clone(), subscription });
+        let observer = Box::new(StreamObserver {
+            source: self.clone(),
+            subscription,
+            convergence: Convergence::default(),
+        });
         Ok(Connection { published, observer, inspections })
     }
 }
@@ -92,10 +97,12 @@ impl Source {
 struct StreamObserver {
     source: Source,
     subscription: Subscription,
+    convergence: Convergence,
 }
 
 impl Observer for StreamObserver {
     fn received(&mut self, request: &Request) {
+        self.convergence.received(&request.type_url, &request.nonce);
         if let Some(error) = &request.error {
             let label = TypeLabel::new(&request.type_url);
             let proxies = self.source.connections.list();
@@ -111,10 +118,31 @@ impl Observer for StreamObserver {
         }
     }
 
+    fn changed(&mut self) {
+        let Some(push) = self.subscription.push.take() else { return };
+        self.source.metrics.queue_time.observe(push.published.elapsed().as_secs_f64());
+        self.convergence.changed(push.changed);
+    }
+
+    fn stepped(&mut self) {
+        if let Some(since) = self.convergence.end() {
+            self.source.metrics.convergence.observe(since.elapsed().as_secs_f64());
+        }
+    }
+
     fn sent(&mut self, response: &Response) {
+        self.convergence.sent(&response.type_url, response.nonce.to_string());
         let metrics = &self.source.metrics;
         let label = TypeLabel::new(&response.type_url);
         metrics.pushes.get_or_create(&label).inc();
+        if let Some(since) = self.convergence.since() {
+            metrics.push_time.get_or_create(&label).observe(since.elapsed().as_secs_f64());
+        }
+        let bytes: usize = response.resources.iter().map(|resource| resource.body.len()).sum();
+        metrics
+            .sizes
+            .get_or_create(&label)
+            .observe(f64::from(u32::try_from(bytes).unwrap_or(u32::MAX)));
         metrics.resources.get_or_create(&label).add(response.resources.len() as u64);
     }
 }

@@ -58,7 +58,11 @@ impl MeshConfig {
         if let Some(layer) = document.get("defaultConfig").filter(|layer| !layer.is_null()) {
             let put = ProxyConfig::apply(&mut default_config, layer)
                 .and_then(|()| ProxyConfig::overlay(&mut lowest_layer, layer));
-            put.map_err(|problem| format!("defaultConfig.{problem}"))?;
+            // A problem of the whole mapping names no field.
+            put.map_err(|problem| {
+                let separator = if problem.contains(": ") { "." } else { ": " };
+                format!("defaultConfig{separator}{problem}")
+            })?;
         }
         Ok(Self {
             proxy_listen_port: port(&document, "proxyListenPort", 15001)?,
@@ -208,6 +212,7 @@ mod tests {
                 "inboundTrafficPolicy: {mode: NEAR}",
                 "inboundTrafficPolicy.mode: \"NEAR\" is not PASSTHROUGH or LOCALHOST",
             ),
+            ("defaultConfig: [1]", "defaultConfig: expected a mapping with ProxyConfig's fields"),
             (
                 "defaultConfig: {concurrency: many}",
                 "defaultConfig.concurrency: \"many\" is not a whole number",

@@ -1,6 +1,7 @@
 //! Values in protobuf's canonical JSON.
 
 use documents::nulls::without_nulls;
+use go_duration::DurationError;
 use go_types::{Field, FieldKind, Type};
 use serde_json::{Map, Number, Value, json};
 
@@ -49,9 +50,10 @@ pub(crate) fn canonical(kind: FieldKind, name: &str, value: &Value) -> Result<Va
                 Ok(whole(&json!(number)).map_or(json!(number), Value::from))
             })
         }
-        (FieldKind::Duration, _) => match value.as_str().and_then(duration) {
-            Some(duration) => Ok(Value::String(duration)),
-            None => wrong("a duration such as 45s or 1m30s"),
+        (FieldKind::Duration, _) => match value.as_str().map(duration) {
+            Some(Ok(duration)) => Ok(Value::String(duration)),
+            Some(Err(DurationError::TooLong { .. })) => wrong("a duration of at most 2562047h"),
+            _ => wrong("a duration such as 45s or 1m30s"),
         },
         (FieldKind::Enum(words), _) => {
             let number = || whole(value).filter(|_| value.is_number());
@@ -160,12 +162,12 @@ fn one_of(words: &[&str]) -> String {
 
 /// Returns the canonical JSON form of a `google.protobuf.Duration`: seconds with zero, three, six
 /// or nine decimals. The text has Go's syntax (`1m30s`, `10ms`), as Istio requires.
-fn duration(text: &str) -> Option<String> {
-    let nanoseconds = u64::try_from(go_duration::parse(text).ok()?).ok()?;
-    let (whole, fraction) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
-    let fraction = format!("{fraction:09}");
+fn duration(text: &str) -> Result<String, DurationError> {
+    let duration = go_duration::non_negative(text)?;
+    let whole = duration.as_secs();
+    let fraction = format!("{:09}", duration.subsec_nanos());
     let fraction = fraction.trim_end_matches('0');
-    Some(match fraction.len().div_ceil(3) * 3 {
+    Ok(match fraction.len().div_ceil(3) * 3 {
         0 => format!("{whole}s"),
         width => format!("{whole}.{fraction:0<width$}s"),
     })

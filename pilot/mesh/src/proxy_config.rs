@@ -72,6 +72,11 @@ impl ProxyConfig {
         Ok(())
     }
 
+    /// Returns the canonical name of a field, which may be spelt as in protobuf.
+    pub fn name_of(name: &str) -> Option<&'static str> {
+        field(name).map(|field| field.name)
+    }
+
     /// Returns the canonical form of a value of the field `name`. The error uses the user's
     /// spelling.
     pub fn value_of(name: &str, called: &str, value: &Value) -> Result<Value, String> {

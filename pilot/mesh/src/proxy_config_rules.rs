@@ -17,7 +17,9 @@ pub fn problems(config: &ProxyConfig) -> Vec<String> {
         ("binaryPath", "a path"),
         ("serviceCluster", "the name of a cluster"),
     ] {
-        rules.demand(field, allowed, |value| value != "");
+        rules.demand(field, allowed, |value| {
+            value.as_str().is_some_and(|text| !text.is_empty() && !text.contains(char::is_control))
+        });
     }
     let whole = |text: &str| !text.contains('.') && text != "0s";
     rules.demand("drainDuration", "whole seconds, at least 1s", |value| {

@@ -49,6 +49,19 @@ pub enum Event {
     Namespaces(Update<Namespace>),
 }
 
+impl Event {
+    /// Kind of the objects, and the action: `list`, `update` or `delete`.
+    pub fn names(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::Services(update) => ("Service", update.action()),
+            Self::Slices(update) => ("EndpointSlice", update.action()),
+            Self::Pods(update) => ("Pod", update.action()),
+            Self::Nodes(update) => ("Node", update.action()),
+            Self::Namespaces(update) => ("Namespace", update.action()),
+        }
+    }
+}
+
 /// Change of the objects of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Update<T> {
@@ -58,4 +71,14 @@ pub enum Update<T> {
     Delete(ObjectKey),
     /// All objects of the kind: any other one is gone. The last of equal keys counts.
     Replace(Vec<T>),
+}
+
+impl<T> Update<T> {
+    fn action(&self) -> &'static str {
+        match self {
+            Self::Apply(_) => "update",
+            Self::Delete(_) => "delete",
+            Self::Replace(_) => "list",
+        }
+    }
 }

@@ -28,7 +28,8 @@ pub struct Workload {
     pub node: Arc<str>,
     /// Place, by the node's labels or the pod's label `istio-locality`.
     pub locality: Locality,
-    /// True if the pod's proxy takes mutual TLS: label `security.istio.io/tlsMode: istio`.
+    /// True if the pod's proxy takes mutual TLS: label `security.istio.io/tlsMode: istio`,
+    /// unless it captures nothing.
     pub takes_mtls: bool,
     /// True if the pod shares its addresses with the node.
     pub host_network: bool,

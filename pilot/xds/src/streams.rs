@@ -48,8 +48,14 @@ pub trait Observer: Send {
     /// Takes a request of the client.
     fn received(&mut self, _request: &session::Request) {}
 
+    /// Takes a newer published state.
+    fn changed(&mut self) {}
+
     /// Takes a response that waits to be sent.
     fn sent(&mut self, _response: &session::Response) {}
+
+    /// Called after the responses to a request or a newer state.
+    fn stepped(&mut self) {}
 }
 
 /// Observes nothing.
@@ -144,8 +150,10 @@ impl<S: ResourceSource> Stream<S> {
         let mut blocked_since = None;
         loop {
             if let Some(event) = event.take() {
-                if let Event::Request(request) = &event {
-                    observer.received(request);
+                match &event {
+                    Event::Request(request) => observer.received(request),
+                    Event::Dirty(_) => observer.changed(),
+                    Event::Timer => {}
                 }
                 let responses = session.step(self.opened.elapsed(), event);
                 let responses = responses.map_err(|close| close.status())?;
@@ -154,6 +162,7 @@ impl<S: ResourceSource> Stream<S> {
                     // Encoded at once: the session forgets the bodies.
                     frames.push_back(response.encode(self.variant));
                 }
+                observer.stepped();
             }
             if frames.is_empty() && self.sender.capacity() > 0 {
                 blocked_since = None;

@@ -76,6 +76,23 @@ fn render(programs: &Programs, composition: Composition) -> Rendering {
     Rendering { composition, documents }
 }
 
+/// Returns the renderings of the whole mesh with the components of its control plane.
+pub(crate) fn mesh_renderings() -> &'static [Rendering] {
+    static RENDERINGS: LazyLock<Vec<Rendering>> = LazyLock::new(|| {
+        let programs = Programs::find().unwrap();
+        let compositions = [
+            Composition::new(&["mesh-prometheus", "mesh-grafana"]),
+            Composition { components: &["mesh-prometheus", "mesh-revision"], ..CANARY },
+        ];
+        let render = |composition: Composition| {
+            let text = composition.render_over(&programs, "mesh").unwrap();
+            Rendering { composition, documents: split(&text) }
+        };
+        compositions.map(render).into()
+    });
+    &RENDERINGS
+}
+
 pub(crate) const BASE: Composition = Composition::new(&[]);
 pub(crate) const AUTO: Composition = Composition::new(&["auto"]);
 pub(crate) const CANARY: Composition =

@@ -42,7 +42,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::Value;
 
 use crate::custom::{CertificateSpec, Custom, IssuerSpec, PrometheusRuleSpec, ServiceMonitorSpec};
-use crate::documents::{base, documents, manifests, renderings, retyped};
+use crate::documents::{base, documents, manifests, mesh_renderings, renderings, retyped};
 
 #[test]
 fn every_field_exists_in_its_kind() {
@@ -94,7 +94,7 @@ fn every_component_is_rendered() {
         .unwrap()
         .map(|folder| folder.unwrap().file_name().into_string().unwrap())
         .collect();
-    let rendered = renderings().iter().flat_map(|rendering| {
+    let rendered = renderings().iter().chain(mesh_renderings()).flat_map(|rendering| {
         let tag = (!rendering.composition.tags.is_empty()).then_some("tag");
         rendering.composition.components.iter().copied().chain(tag)
     });

@@ -1,6 +1,6 @@
 //! The whole mesh: the base with its control plane.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Service;
@@ -8,9 +8,9 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::documents::{base, documents, manifests};
+use crate::documents::{base, documents, manifests, mesh_renderings};
 use crate::policy::assert_restricted;
 
 fn mesh() -> Vec<Value> {
@@ -85,6 +85,7 @@ fn control_plane_has_rights_pinned_by_name() {
             "services pods nodes namespaces (any name): list watch",
             "endpointslices (any name): list watch",
             "peerauthentications (any name): list watch",
+            "mutatingwebhookconfigurations (any name): list watch",
             "configmaps istio-ca-root-cert: list watch create patch",
             "tokenreviews (any name): create",
         ]
@@ -115,4 +116,42 @@ fn plaintext_discovery_is_not_reachable() {
     let policy: NetworkPolicy = own("NetworkPolicy", "pilot-discovery");
     let rules = policy.spec.unwrap().ingress.unwrap();
     assert!(rules[0].from.is_none() && rules[1].from.is_some(), "metrics are not for all pods");
+}
+
+#[test]
+fn revision_of_the_mesh_shares_no_object() {
+    let canary = mesh_renderings().iter().find(|one| one.has("mesh-revision")).unwrap();
+    let names = |objects: &[Value]| -> BTreeSet<String> {
+        let name = |it: &Value| format!("{} {}", it["kind"], it["metadata"]["name"]);
+        objects.iter().map(name).collect()
+    };
+    let ours = names(&canary.documents);
+    // Policies have one definition.
+    let crd = r#""CustomResourceDefinition" "peerauthentications.security.istio.io""#;
+    let default = names(&mesh());
+    assert_eq!(ours.intersection(&default).collect::<Vec<_>>(), [crd]);
+    for name in ["Service\" \"istiod-canary", "Deployment\" \"pilot-discovery-canary"] {
+        assert!(ours.contains(&format!("\"{name}\"")), "{ours:?}");
+    }
+    let find = |kind: &str, name: &str| -> &Value {
+        let mut all = canary.documents.iter().filter(|it| it["kind"] == kind);
+        all.find(|it| it["metadata"]["name"] == name).unwrap()
+    };
+    let settings = find("ConfigMap", "istio-canary")["data"]["mesh"].as_str().unwrap();
+    let address = "discoveryAddress: istiod-canary.istio-system.svc:15012\n";
+    assert!(settings.contains(address), "{settings}");
+    let pod = &find("Deployment", "pilot-discovery-canary")["spec"]["template"]["spec"];
+    let args = json!(["discovery", "--namespace=istio-system", "--revision=canary"]);
+    assert_eq!(pod["containers"][0]["args"], args);
+    let names = |kind: &str| -> Vec<&Value> {
+        let rules = find(kind, "pilot-discovery-canary")["rules"].as_array().unwrap();
+        rules.iter().filter_map(|it| it["resourceNames"].as_array()).flatten().collect()
+    };
+    assert_eq!(names("Role"), ["pilot-discovery-ca-canary", "istio-canary"]);
+    assert_eq!(names("ClusterRole"), ["istio-ca-root-cert"]);
+    let policy = find("ValidatingAdmissionPolicy", "pilot-discovery-secrets-canary");
+    let condition = policy["spec"]["matchConditions"][0]["expression"].as_str().unwrap();
+    assert!(
+        condition.ends_with("\"system:serviceaccount:istio-system:\" + \"pilot-discovery-canary\"")
+    );
 }

@@ -1,17 +1,17 @@
-//! Alerts and dashboard. The tests of installations check that a running injector has their
-//! metrics.
+//! Alerts and dashboards. The tests of installations check that a running injector has its metrics;
+//! those of `pilot-discovery` compare the control plane's with their table.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use crate::custom::{Custom, PrometheusRuleSpec};
-use crate::documents::{Rendering, renderings};
+use crate::documents::{Rendering, mesh_renderings, renderings};
 
 #[test]
 fn every_alert_has_a_description() {
-    let with = renderings().iter().filter(|one| one.has("prometheus"));
-    for rendering in with {
+    let all = renderings().iter().chain(mesh_renderings());
+    for rendering in all.filter(|one| one.has("prometheus") || one.has("mesh-prometheus")) {
         let rules: Custom<PrometheusRuleSpec> = rendering.one("PrometheusRule");
         let rules: Vec<_> = rules.spec.groups.into_iter().flat_map(|group| group.rules).collect();
         let names: BTreeSet<&str> = rules.iter().map(|rule| rule.alert.as_str()).collect();
@@ -31,10 +31,12 @@ fn dashboard_has_the_label_grafana_needs() {
         let maps = rendering.documents.iter().filter(|one| one["kind"] == "ConfigMap");
         maps.filter(|one| one["metadata"]["labels"]["grafana_dashboard"] == "1").cloned().collect()
     };
-    for rendering in renderings().iter().filter(|one| one.has("grafana")) {
+    let all = renderings().iter().chain(mesh_renderings());
+    for rendering in all.filter(|one| one.has("grafana") || one.has("mesh-grafana")) {
         let maps = find(rendering);
         assert_eq!(maps.len(), 1);
-        let text = maps[0]["data"]["sidecar-injector.json"].as_str().unwrap();
+        let files = maps[0]["data"].as_object().unwrap();
+        let text = files.values().next().unwrap().as_str().unwrap();
         let dashboard: Value = serde_json::from_str(text).unwrap();
         let panels = dashboard["panels"].as_array().unwrap();
         let places: BTreeSet<String> =

@@ -1,104 +1,122 @@
 //! Changes of the mesh while a pod makes requests without a pause.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use e2e::cluster::Cluster;
-use e2e::namespace::Namespace;
+use e2e::namespace::name_of;
 use e2e::wait;
 
+use crate::load::Load;
+
 pub(crate) fn rolling_updates_and_scaling_lose_no_request(cluster: &Cluster) -> Result<()> {
-    let load = Load::start(cluster)?;
-    let shop = &load.shop;
-    shop.kubectl(&["rollout", "restart", "deployment/web"])?;
-    shop.wait_until_available("web")?;
+    let load = Load::running(cluster)?;
+    let shop = cluster.existing_namespace("shop");
+    shop.kubectl(&["rollout", "restart", "deployment/server"])?;
+    shop.wait_until_available("server")?;
     load.continues("after a rolling update")?;
-    for replicas in [3, 1] {
-        shop.kubectl(&["scale", "deployment/web", &format!("--replicas={replicas}")])?;
-        shop.wait_until_available("web")?;
+    for replicas in [4, 2] {
+        shop.kubectl(&["scale", "deployment/server", &format!("--replicas={replicas}")])?;
+        shop.wait_until_available("server")?;
         wait::until("pods that are not wanted are gone", PATIENCE, || {
-            let pods = shop.kubectl(&["get", "pods", "-l", "app=web", "-o", "name"])?;
+            let pods = shop.kubectl(&["get", "pods", "-l", "app=server", "-o", "name"])?;
             ensure!(pods.lines().count() == replicas, "{pods}");
             anyhow::Ok(())
         })?;
         load.continues("after scaling")?;
     }
-    load.stop()
+    Ok(())
 }
 
 pub(crate) fn killed_control_plane_loses_no_request(cluster: &Cluster) -> Result<()> {
-    let load = Load::start(cluster)?;
-    let system = cluster.existing_namespace("istio-system");
+    let load = Load::running(cluster)?;
+    let (shop, system) =
+        (cluster.existing_namespace("shop"), cluster.existing_namespace("istio-system"));
     let killed = ["delete", "pods", "-l", "app=pilot-discovery", "--force", "--grace-period=0"];
     system.kubectl(&killed)?;
     load.continues("without a control plane")?;
     // Endpoints that changed meanwhile arrive once it is back.
-    load.shop.kubectl(&["rollout", "restart", "deployment/web"])?;
+    shop.kubectl(&["rollout", "restart", "deployment/server"])?;
     system.wait_until_available("pilot-discovery")?;
-    load.shop.wait_until_available("web")?;
-    load.continues("with a new control plane")?;
-    load.stop()
+    shop.wait_until_available("server")?;
+    load.continues("with a new control plane")
 }
 
-/// A pod that requests the page of `web` one time after the other.
-struct Load<'a> {
-    shop: Namespace<'a>,
+pub(crate) fn labels_of_a_node_become_the_locality_of_its_endpoints(
+    cluster: &Cluster,
+) -> Result<()> {
+    let load = Load::running(cluster)?;
+    let is_local = |text: &str| text.contains("::region::eu\n") && text.contains("::zone::eu-1\n");
+    ensure!(!is_local(&clusters(cluster)?), "the node has labels already");
+    let label =
+        |words: &[&str]| cluster.kubectl().must([&["label", "nodes", "--all"], words].concat());
+    label(&["topology.kubernetes.io/region=eu", "topology.kubernetes.io/zone=eu-1"])?;
+    wait::until("endpoints have the locality", PATIENCE, || {
+        let text = clusters(cluster)?;
+        let endpoints = |what: &str| {
+            text.lines().filter(|line| line.starts_with(SERVERS) && line.ends_with(what)).count()
+        };
+        ensure!(endpoints("::zone::eu-1") == 2 && endpoints("::region::eu") == 2, "{text}");
+        anyhow::Ok(())
+    })?;
+    load.continues("with other labels of the node")
 }
 
-impl<'a> Load<'a> {
-    fn start(cluster: &'a Cluster) -> Result<Self> {
-        let shop = cluster.existing_namespace("shop");
-        let words = ["run", "load", "--image=busybox:1.37", "--restart=Never", "--"];
-        shop.kubectl(&[&words[..], &["sh", "-c", REQUESTS]].concat())?;
-        shop.wait_for("condition=Ready", "pod/load")?;
-        let load = Self { shop };
-        wait::until("the first request is answered", PATIENCE, || load.count())?;
-        load.continues("at the start")?;
-        Ok(load)
-    }
-
-    /// Waits for further answers, and asserts that no request has failed.
-    fn continues(&self, when: &str) -> Result<()> {
-        let before = self.count()?;
-        wait::until(&format!("requests {when} are answered"), PATIENCE, || {
-            let answered = self.count()?;
-            ensure!(answered >= before + ENOUGH, "{answered} answers, {before} before");
-            anyhow::Ok(())
-        })
-    }
-
-    /// Number of answers.
-    fn count(&self) -> Result<u32> {
-        let failed = self.shop.exec("load", "load", &["cat", "/tmp/failed"])?;
-        ensure!(failed.is_empty(), "requests failed:\n{failed}");
-        let count = self.shop.exec("load", "load", &["cat", "/tmp/answered"])?;
-        count.trim().parse().with_context(|| format!("reading {count:?}"))
-    }
-
-    fn stop(self) -> Result<()> {
-        let answered = self.count()?;
-        self.shop.kubectl(&["delete", "pod", "load", "--grace-period=1"])?;
-        ensure!(answered > ENOUGH, "only {answered} requests");
-        Ok(())
-    }
+#[expect(clippy::print_stdout, reason = "the time is to be seen")]
+pub(crate) fn absent_control_plane_changes_nothing_and_catches_up(cluster: &Cluster) -> Result<()> {
+    let load = Load::running(cluster)?;
+    let (outside, system) =
+        (cluster.existing_namespace("outside"), cluster.existing_namespace("istio-system"));
+    let plain = "outbound|8080||plain.outside.svc.cluster.local";
+    let endpoints = || -> Result<usize> {
+        let text = clusters(cluster)?;
+        let is_one =
+            |line: &&str| line.starts_with(plain) && line.ends_with("::health_flags::healthy");
+        Ok(text.lines().filter(is_one).count())
+    };
+    wait::until("the service outside has one endpoint", PATIENCE, || {
+        let count = endpoints()?;
+        ensure!(count == 1, "{count}");
+        anyhow::Ok(())
+    })?;
+    let scale = |replicas: u32| {
+        let replicas = format!("--replicas={replicas}");
+        system.kubectl(&["scale", "deployment/pilot-discovery", &replicas])
+    };
+    scale(0)?;
+    wait::until("the control plane is gone", PATIENCE, || {
+        let pods = system.kubectl(&["get", "pods", "-l", "app=pilot-discovery", "-o", "name"])?;
+        ensure!(pods.is_empty(), "{pods}");
+        anyhow::Ok(())
+    })?;
+    outside.kubectl(&["scale", "deployment/plain", "--replicas=2"])?;
+    outside.wait_until_available("plain")?;
+    load.continues_for(AWAY, "without a control plane")?;
+    ensure!(endpoints()? == 1, "the control plane is away");
+    scale(2)?;
+    wait::until("a control plane is ready", PATIENCE, || {
+        let deployment = system.get("deployment/pilot-discovery")?;
+        ensure!(deployment["status"]["readyReplicas"].as_u64() > Some(0), "none is ready");
+        anyhow::Ok(())
+    })?;
+    let back = Instant::now();
+    wait::until("the other endpoint is there", PATIENCE, || {
+        let count = endpoints()?;
+        ensure!(count == 2, "{count}");
+        anyhow::Ok(())
+    })?;
+    println!("endpoints caught up {} ms after the return", back.elapsed().as_millis());
+    load.continues("with the control plane")
 }
 
-/// A request that fails leaves a line; the first ones wait until the sidecar and its route are there.
-const REQUESTS: &str = "
-    trap 'exit 0' TERM
-    mkdir -p /tmp
-    until wget -q -O - http://web > /dev/null 2>&1; do sleep 1; done
-    : > /tmp/failed
-    count=0
-    while true; do
-        if wget -q -O /tmp/page http://web 2> /tmp/error; then
-            count=$((count + 1))
-            echo $count > /tmp/new
-            mv /tmp/new /tmp/answered
-        else
-            echo \"request $count: $(cat /tmp/error)\" >> /tmp/failed
-        fi
-    done";
-/// Answers that show that requests go on.
-const ENOUGH: u32 = 200;
+/// Endpoints of the load's Envoy.
+fn clusters(cluster: &Cluster) -> Result<String> {
+    let shop = cluster.existing_namespace("shop");
+    let load = shop.pod("app=load")?;
+    shop.exec(name_of(&load), "app", &["/app", "--call", "http://127.0.0.1:15000/clusters"])
+}
+
+const SERVERS: &str = "outbound|80||server.shop.svc.cluster.local::";
+/// Answers of fifteen seconds.
+const AWAY: u64 = 4_500;
 const PATIENCE: Duration = Duration::from_secs(180);

@@ -49,7 +49,7 @@ pub(crate) fn istioctl_shows_proxies_and_their_configuration(cluster: &Cluster) 
 }
 
 /// Output of `istioctl` with the administrator's rights.
-fn istioctl(cluster: &Cluster, words: &[&str]) -> Result<String> {
+pub(crate) fn istioctl(cluster: &Cluster, words: &[&str]) -> Result<String> {
     let mut istioctl = Command::new(Programs::find()?.own("istioctl")?);
     istioctl.current_dir(repository()).args(words);
     let output = istioctl.arg("--kubeconfig").arg(cluster.kubectl().kubeconfig()).output()?;

@@ -24,8 +24,9 @@ pub(super) struct ClusterArgs {
     #[arg(long, env = "POD_NAMESPACE", default_value = "istio-system",
           value_parser = names::label)]
     namespace: String,
-    /// Name of the installation, part of the names of the CA and of the field manager [default:
-    /// sidecar-injector, with the revision as suffix unless it is `default`].
+    /// Name of the installation, part of the names of the CA and of the field manager;
+    /// `pilot-discovery` is the CA of workloads [default: sidecar-injector; both with the revision
+    /// as suffix unless it is `default`].
     #[arg(long, value_name = "NAME", value_parser = names::label)]
     install: Option<String>,
     /// Service through which API servers reach the webhook.
@@ -40,12 +41,13 @@ pub(super) struct ClusterArgs {
     /// Revision of the control plane.
     #[arg(long, env = "REVISION", default_value = "default", value_parser = names::revision)]
     revision: String,
-    /// Secret that holds the CA [default: <INSTALL>-ca; without --install sidecar-injector-ca, with
-    /// the revision as suffix unless it is `default`].
+    /// Secret that holds the CA [default: <INSTALL>-ca; without --install sidecar-injector-ca, or
+    /// pilot-discovery-ca, with the revision as suffix unless it is `default`].
     #[arg(long, value_name = "NAME", value_parser = names::subdomain)]
     secret_name: Option<String>,
     /// Mutating webhook configuration to reconcile; may be repeated [default:
-    /// istio-sidecar-injector, with the revision as suffix unless it is `default`].
+    /// istio-sidecar-injector, with the revision as suffix unless it is `default`; none with
+    /// `--install pilot-discovery`].
     #[arg(long = "webhook-configuration", value_name = "NAME", value_parser = names::subdomain)]
     webhook_configurations: Vec<String>,
     #[command(flatten)]
@@ -55,18 +57,23 @@ pub(super) struct ClusterArgs {
 impl ClusterArgs {
     pub(super) fn options(&self) -> Result<Options, SignerError> {
         let configurations = &self.webhook_configurations;
+        let of_control_plane = self.install.as_deref() == Some(CONTROL_PLANE);
         Ok(Options {
             namespace: self.namespace.clone(),
-            install: self.install.clone().unwrap_or_else(|| self.named("sidecar-injector")),
+            install: match &self.install {
+                Some(install) if !of_control_plane => install.clone(),
+                install => self.named(install.as_deref().unwrap_or("sidecar-injector")),
+            },
             service: self.service.clone(),
             cluster_domain: self.cluster_domain.clone(),
             extra_names: self.extra_names.clone(),
             revision: self.revision.clone(),
             secret_name: self.secret_name.clone().unwrap_or_else(|| match &self.install {
+                Some(_) if of_control_plane => self.named("pilot-discovery-ca"),
                 Some(install) => format!("{install}-ca"),
                 None => self.named("sidecar-injector-ca"),
             }),
-            webhook_configurations: if configurations.is_empty() {
+            webhook_configurations: if configurations.is_empty() && !of_control_plane {
                 vec![Options::default_configuration(&self.revision)]
             } else {
                 configurations.clone()
@@ -112,6 +119,9 @@ impl ClusterArgs {
     }
 }
 
+/// Installation that signs for workloads. API servers do not call it.
+const CONTROL_PLANE: &str = "pilot-discovery";
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -122,6 +132,17 @@ mod tests {
     struct Program {
         #[command(flatten)]
         cluster: ClusterArgs,
+    }
+
+    #[test]
+    fn control_plane_has_no_webhook_configuration() {
+        for (revision, suffix) in [("default", ""), ("canary", "-canary")] {
+            let args = ["webhook-certs", "--install=pilot-discovery", "--revision", revision];
+            let options = Program::parse_from(args).cluster.options().unwrap();
+            assert_eq!(options.install, format!("pilot-discovery{suffix}"));
+            assert_eq!(options.secret_name, format!("pilot-discovery-ca{suffix}"));
+            assert!(options.webhook_configurations.is_empty());
+        }
     }
 
     #[test]

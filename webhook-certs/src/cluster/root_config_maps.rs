@@ -1,11 +1,12 @@
 //! Publication of the roots of workloads: a `ConfigMap` in every namespace of the revision.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::stream::{self, Stream, StreamExt};
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams};
@@ -30,6 +31,7 @@ pub(super) struct RootConfigMaps {
     revision: String,
     timeout: Duration,
     namespaces: Store<PartialObjectMeta<Namespace>>,
+    tags: Store<PartialObjectMeta<MutatingWebhookConfiguration>>,
     maps: Store<ConfigMap>,
     watched: Arc<Watched>,
     /// Version that each recent write has replaced, and the instant of the write.
@@ -60,7 +62,7 @@ impl RootConfigMaps {
     ) -> (Self, impl Stream<Item = ()> + use<>) {
         let watched = Arc::new(Watched {
             changes: AtomicI64::default(),
-            pending: Mutex::new([NAMESPACES, MAPS].map(|kind| (kind, None)).into()),
+            pending: Mutex::new([NAMESPACES, TAGS, MAPS].map(|kind| (kind, None)).into()),
         });
         let (namespaces, writer) = reflector::store();
         let api: Api<PartialObjectMeta<Namespace>> = Api::all(client.clone());
@@ -69,6 +71,14 @@ impl RootConfigMaps {
         let seen = Arc::clone(&watched);
         let changed_namespaces =
             reflector::reflector(writer, events).map(move |event| seen.note(NAMESPACES, event));
+
+        let (tags, writer) = reflector::store();
+        let api: Api<PartialObjectMeta<MutatingWebhookConfiguration>> = Api::all(client.clone());
+        let events = watcher(api, watcher::Config::default().labels(TAG_LABEL)).default_backoff();
+        let events = events.modify(strip);
+        let seen = Arc::clone(&watched);
+        let changed_tags =
+            reflector::reflector(writer, events).map(move |event| seen.note(TAGS, event));
 
         let (maps, writer) = reflector::store();
         let api: Api<ConfigMap> = Api::all(client.clone());
@@ -91,11 +101,13 @@ impl RootConfigMaps {
             revision: options.revision().to_owned(),
             timeout: options.parameters.call_timeout,
             namespaces,
+            tags,
             maps,
             watched,
             written: Mutex::default(),
         };
-        (roots, stream::select(changed_namespaces, changed_maps))
+        let changed = stream::select(changed_namespaces, changed_tags);
+        (roots, stream::select(changed, changed_maps))
     }
 
     /// `ConfigMaps` of the revision's namespaces; `None` until the watches have listed all, with
@@ -111,7 +123,9 @@ impl RootConfigMaps {
         }
         let changes = self.watched.changes.load(Ordering::Relaxed);
         let namespaces = self.namespaces.state();
-        let managed = namespaces.iter().filter(|namespace| is_managed(namespace, &self.revision));
+        let tags = Tags::new(&self.tags.state());
+        let managed =
+            namespaces.iter().filter(|namespace| is_managed(namespace, &tags, &self.revision));
         let maps = managed.map(|namespace| {
             let name = namespace.name_any();
             let map = self.maps.get(&ObjectRef::new(ROOTS_NAME).within(&name));
@@ -272,17 +286,43 @@ fn holds(found: &str, text: &str, bundle: &Bundle) -> bool {
     found == text || Bundle::parse(found.as_bytes()).is_ok_and(|found| found.is_same_set(bundle))
 }
 
+/// Revisions by the tags that stand for them: labels of the injector's webhook configurations.
+#[derive(Default)]
+struct Tags(BTreeMap<String, BTreeSet<String>>);
+
+impl Tags {
+    fn new(configurations: &[Arc<PartialObjectMeta<MutatingWebhookConfiguration>>]) -> Self {
+        let mut tags = Self::default();
+        for configuration in configurations {
+            let label = |name| configuration.labels().get(name).cloned();
+            if let (Some(tag), Some(revision)) = (label(TAG_LABEL), label(REVISION_LABEL)) {
+                tags.0.entry(tag).or_default().insert(revision);
+            }
+        }
+        tags
+    }
+
+    /// True if the revision is the one and only of a name. A tag goes before a revision of its
+    /// name, and one that stands for two revisions is neither's.
+    fn means(&self, name: &str, revision: &str) -> bool {
+        match self.0.get(name) {
+            Some(revisions) => revisions.iter().eq([revision]),
+            None => name == revision,
+        }
+    }
+}
+
 /// True if the revision's control plane writes into the namespace. As for injection, the label
 /// `istio-injection=enabled` means the default revision, as does a namespace without labels.
-fn is_managed(namespace: &PartialObjectMeta<Namespace>, revision: &str) -> bool {
+fn is_managed(namespace: &PartialObjectMeta<Namespace>, tags: &Tags, revision: &str) -> bool {
     let metadata = &namespace.metadata;
     let label = |name| metadata.labels.as_ref().and_then(|labels| labels.get(name));
     let owner = match label("istio-injection").map(String::as_str) {
         Some("enabled") => None,
-        _ => label("istio.io/rev").map(String::as_str),
+        _ => label(REVISION_LABEL).map(String::as_str),
     };
     let name = metadata.name.as_deref().unwrap_or_default();
-    owner.unwrap_or("default") == revision
+    tags.means(owner.unwrap_or("default"), revision)
         && metadata.deletion_timestamp.is_none()
         && !WITHOUT_WORKLOADS.contains(&name)
 }
@@ -298,6 +338,9 @@ const PATH: &str = "configmaps/istio-ca-root-cert in namespace ";
 const PATCH: &str = "patch";
 const NAMESPACES: &str = "namespaces";
 const MAPS: &str = "configmaps";
+const TAGS: &str = "mutatingwebhookconfigurations";
+const REVISION_LABEL: &str = "istio.io/rev";
+const TAG_LABEL: &str = "istio.io/tag";
 /// Namespaces in which Istio publishes no roots.
 const WITHOUT_WORKLOADS: [&str; 3] = ["kube-node-lease", "kube-public", "local-path-storage"];
 /// Longest time for which a write is awaited in the watch.
@@ -316,7 +359,8 @@ mod tests {
         let managed = |name: &str, labels: Value| {
             let namespace = json!({"metadata": {"name": name, "labels": labels}});
             let namespace = serde_json::from_value(namespace).unwrap();
-            ["default", "canary"].map(|revision| is_managed(&namespace, revision))
+            let tags = Tags::default();
+            ["default", "canary"].map(|revision| is_managed(&namespace, &tags, revision))
         };
         assert_eq!(managed("shop", json!({})), [true, false]);
         assert_eq!(managed("shop", json!({"istio-injection": "enabled"})), [true, false]);
@@ -334,6 +378,31 @@ mod tests {
         assert_eq!(managed("kube-public", json!({})), [false, false]);
         let terminating = json!({"metadata": {"name": "shop",
             "deletionTimestamp": "2026-11-23T15:00:00Z"}});
-        assert!(!is_managed(&serde_json::from_value(terminating).unwrap(), "default"));
+        let terminating = serde_json::from_value(terminating).unwrap();
+        assert!(!is_managed(&terminating, &Tags::default(), "default"));
+    }
+
+    #[test]
+    fn namespaces_of_a_tag_are_its_revisions() {
+        let configuration = |tag: &str, revision: &str| {
+            let labels = json!({"istio.io/tag": tag, "istio.io/rev": revision});
+            let found = json!({"metadata": {"name": tag, "labels": labels}});
+            Arc::new(serde_json::from_value(found).unwrap())
+        };
+        let managed = |tags: &[(&str, &str)], labels: Value| {
+            let tags: Vec<_> = tags.iter().map(|(tag, of)| configuration(tag, of)).collect();
+            let namespace = json!({"metadata": {"name": "shop", "labels": labels}});
+            let namespace = serde_json::from_value(namespace).unwrap();
+            let tags = Tags::new(&tags);
+            ["default", "canary"].map(|revision| is_managed(&namespace, &tags, revision))
+        };
+        let prod = json!({"istio.io/rev": "prod"});
+        assert_eq!(managed(&[("prod", "canary")], prod.clone()), [false, true]);
+        assert_eq!(managed(&[("prod", "1-28")], prod.clone()), [false, false]);
+        assert_eq!(managed(&[("prod", "default"), ("prod", "canary")], prod), [false, false]);
+        // The default tag takes the namespaces without a revision from the default one.
+        assert_eq!(managed(&[("default", "canary")], json!({})), [false, true]);
+        let enabled = json!({"istio-injection": "enabled"});
+        assert_eq!(managed(&[("default", "canary")], enabled), [false, true]);
     }
 }

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::Api;
@@ -31,6 +32,8 @@ async fn manage(fixture: &mut Fixture<'_>) -> Result<()> {
     fixture.options.root_config_maps = true;
     let rules = json!([
         {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list", "watch"]},
+        {"apiGroups": ["admissionregistration.k8s.io"],
+         "resources": ["mutatingwebhookconfigurations"], "verbs": ["list", "watch"]},
         {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [ROOTS],
          "verbs": ["list", "watch", "create", "patch"]},
     ]);
@@ -108,6 +111,12 @@ pub(crate) async fn roots_are_kept_in_namespaces_of_the_revision(
     until_published(&fixture, &new, &roots).await?;
     maps(&fixture, &new).delete(ROOTS, &DeleteParams::default()).await?;
     until_published(&fixture, &new, &roots).await?;
+    let tagged = format!("tagged-{own}");
+    create_namespace(&fixture, &tagged, &tagged).await?;
+    let configurations = Api::<MutatingWebhookConfiguration>::all(fixture.admin.clone());
+    let labels = json!({"istio.io/tag": tagged, "istio.io/rev": own});
+    create(&configurations, json!({"metadata": {"name": tagged, "labels": labels}})).await?;
+    until_published(&fixture, &tagged, &roots).await?;
     for broken in [json!({"root-cert.pem": "theirs"}), json!({"root-cert.pem": null})] {
         let patch = Patch::Merge(json!({"data": broken}));
         maps(&fixture, &new).patch(ROOTS, &PatchParams::default(), &patch).await?;

@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::bootstrap::{bootstrap, command_line, grpc};
 use crate::config::Config;
 use crate::node::Node;
+use crate::regular_file;
 use crate::supervisor::Desired;
 
 /// Writes the bootstrap of gRPC applications, in one step.
@@ -28,7 +29,7 @@ pub(super) fn write_grpc(config: &Config) -> Result<()> {
 /// Reads the override, which travels as an argument of Envoy's.
 fn override_text(file: &Path) -> Result<String> {
     let name = file.display();
-    let text = fs::read_to_string(file)
+    let text = regular_file::read_text(file)
         .with_context(|| format!("reading {name} (ISTIO_BOOTSTRAP_OVERRIDE)"))?;
     ensure!(
         text.len() < LONGEST_ARGUMENT,
@@ -36,7 +37,7 @@ fn override_text(file: &Path) -> Result<String> {
          leave out what the bootstrap has already, and blanks",
         text.len()
     );
-    Ok(text)
+    Ok(text.to_string())
 }
 
 /// Returns the bootstrap of a configuration with Envoy.
@@ -61,7 +62,7 @@ pub(super) fn desired(config: &Config) -> Result<Desired> {
 /// Returns a digest of a file; an absent file has one too.
 fn digest(file: &Path) -> u64 {
     let mut hasher = DefaultHasher::new();
-    fs::read(file).ok().hash(&mut hasher);
+    regular_file::read(file).ok().map(|content| content.to_vec()).hash(&mut hasher);
     hasher.finish()
 }
 

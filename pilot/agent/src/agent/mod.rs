@@ -92,6 +92,9 @@ pub async fn run(inputs: Inputs, resolved: Resolved) -> Result<Exit> {
         let metrics = status::Metrics::default();
         metrics.register(&mut registry);
         let dialer = Dialer::new(config.pod.addresses[0], options.probe_localhost);
+        for warning in ScrapeTarget::unknown_fields(options) {
+            tracing::warn!("{warning}");
+        }
         let targets = ScrapeTarget::parse_all(options)?;
         let merged =
             Arc::new(Scraper::new(Arc::new(registry), metrics, admin.clone(), dialer, targets));
@@ -132,7 +135,12 @@ pub async fn run(inputs: Inputs, resolved: Resolved) -> Result<Exit> {
 /// Returns the probes and handlers of the application.
 fn application_probes(options: &StatusOptions, dialer: &Dialer) -> Result<App> {
     let probes = match &options.app_probers {
-        Some(text) => ProbeTable::parse(text)?,
+        Some(text) => {
+            for warning in ProbeTable::unknown_fields(text) {
+                tracing::warn!("{warning}");
+            }
+            ProbeTable::parse(text)?
+        }
         None => ProbeTable::default(),
     };
     App::new(probes, *dialer).context("preparing probes of the application")

@@ -94,7 +94,8 @@ impl HttpGet {
         for (name, _) in &self.headers {
             headers.remove(name);
         }
-        for (name, value) in self.headers.iter().filter(|(name, _)| *name != HOST) {
+        let sent = |name: &HeaderName| *name != HOST && !WITHOUT_BODY.contains(&name.as_str());
+        for (name, value) in self.headers.iter().filter(|(name, _)| sent(name)) {
             headers.append(name, value.clone());
         }
         let own = self.headers.iter().rfind(|(name, _)| *name == HOST && target.keeps_host_header);
@@ -128,6 +129,10 @@ const CONNECTION_HEADERS: [&str; 8] = [
     "transfer-encoding",
     "upgrade",
 ];
+
+/// Headers about a body and a connection that the request does not have. As by Go's client, those of
+/// the probe are not sent.
+const WITHOUT_BODY: [&str; 4] = ["connection", "content-length", "trailer", "transfer-encoding"];
 
 /// The kubelet's limit.
 const REQUEST_LIMIT: usize = 10;
@@ -168,6 +173,24 @@ mod tests {
             header("x-probe", "yes"),
         ]);
         assert_eq!(get.headers(&target(true), &dialer, &kubelet), expected);
+    }
+
+    #[test]
+    fn probe_headers_about_a_body_are_not_sent() {
+        let get = get(vec![
+            header("content-length", "5"),
+            header("transfer-encoding", "chunked"),
+            header("connection", "keep-alive"),
+            header("trailer", "x"),
+            header("te", "gzip"),
+        ]);
+        let dialer = Dialer::new("10.0.0.1".parse().unwrap(), false);
+        let expected = HeaderMap::from_iter([
+            header("connection", "close"),
+            header("host", "10.0.0.1:8080"),
+            header("te", "gzip"),
+        ]);
+        assert_eq!(get.headers(&target(true), &dialer, &HeaderMap::new()), expected);
     }
 
     #[test]

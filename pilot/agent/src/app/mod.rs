@@ -3,6 +3,7 @@
 mod dial;
 mod grpc;
 mod http_get;
+mod location;
 mod redirect;
 mod table;
 mod tls;
@@ -121,8 +122,8 @@ pub enum ProbeError {
         /// Limit of requests.
         limit: usize,
     },
-    /// Redirect to text that is no URL.
-    #[error("the application redirects to an invalid URL")]
+    /// Redirect to text that is no URL of HTTP.
+    #[error("the application redirects to an invalid URL; hint: expected one of http or https")]
     Location,
     /// Failed gRPC health check.
     #[error("health check of the gRPC service {service:?} at port {port} failed")]

@@ -1,10 +1,11 @@
 //! Redirects that the kubelet follows.
 
+use hyper::Response;
 use hyper::header::LOCATION;
 use hyper::http::uri::PathAndQuery;
-use hyper::{Response, Uri};
 
 use super::http_get::Scheme;
+use super::location::Reference;
 
 /// Scheme, port and path of a request to a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub(super) struct Target {
     pub(super) scheme: Scheme,
     pub(super) port: u16,
     pub(super) path: PathAndQuery,
-    /// The request has the `Host` header of the probe. A redirect that names a host replaces it.
+    /// The request has the `Host` header of the probe. A redirect with a scheme replaces it.
     pub(super) keeps_host_header: bool,
 }
 
@@ -24,7 +25,7 @@ pub(super) enum Redirect {
     Within(Target),
     /// A redirect to another host, which the kubelet treats as success.
     Elsewhere,
-    /// A redirect to text that is no URL, which the kubelet treats as failure.
+    /// A redirect to text that is no URL of HTTP, which the kubelet treats as failure.
     Invalid,
 }
 
@@ -35,45 +36,36 @@ impl Redirect {
         if !matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
             return Self::No;
         }
-        let location = answer.headers().get(LOCATION).and_then(|value| value.to_str().ok());
-        let Some(location) = location.filter(|location| !location.is_empty()) else {
-            return Self::No;
-        };
-        let location = location.split('#').next().unwrap_or_default();
-        let scheme = match target.scheme {
-            Scheme::Http => "http",
-            Scheme::Https => "https",
-        };
-        let Some(location) = location.strip_prefix("//") else {
-            return Self::resolve(location, target, host);
-        };
-        Self::resolve(&format!("{scheme}://{location}"), target, host)
+        let location = answer.headers().get(LOCATION).filter(|location| !location.is_empty());
+        let Some(location) = location else { return Self::No };
+        let reference = Reference::parse(location.as_bytes());
+        reference.map_or(Self::Invalid, |reference| Self::resolve(&reference, target, host))
     }
 
-    fn resolve(location: &str, target: &Target, host: &str) -> Self {
-        if !location.contains("://") {
-            let path = resolve_path(location, target.path.path());
-            return path
-                .parse()
-                .map_or(Self::Elsewhere, |path| Self::Within(Target { path, ..target.clone() }));
-        }
-        let Ok(uri) = location.parse::<Uri>() else { return Self::Invalid };
-        let own = uri.host().map(|host| host.trim_start_matches('[').trim_end_matches(']'));
-        if own != Some(host) {
-            return Self::Elsewhere;
-        }
-        let (scheme, port) = match uri.scheme_str() {
-            Some("http") => (Scheme::Http, 80),
-            Some("https") => (Scheme::Https, 443),
-            _ => return Self::Elsewhere,
+    fn resolve(reference: &Reference, target: &Target, host: &str) -> Self {
+        let Reference { scheme, authority, path, query } = reference;
+        let (to, path) = match authority {
+            Some(authority) if authority.host == host => {
+                let scheme = match scheme.as_deref() {
+                    None => target.scheme,
+                    Some("http") => Scheme::Http,
+                    Some("https") => Scheme::Https,
+                    Some(_) => return Self::Invalid,
+                };
+                let port = authority.port.unwrap_or(match scheme {
+                    Scheme::Http => 80,
+                    Scheme::Https => 443,
+                });
+                (Target { scheme, port, ..target.clone() }, without_dots(path))
+            }
+            // A URL without a host, as `mailto:x`, has another one than the probe.
+            _ if authority.is_some() || scheme.is_some() => return Self::Elsewhere,
+            _ if path.is_empty() && query.is_empty() => return Self::Within(target.clone()),
+            _ => (target.clone(), resolve_path(path, target.path.path())),
         };
-        let path = uri.path_and_query().cloned();
-        Self::Within(Target {
-            scheme,
-            port: uri.port_u16().unwrap_or(port),
-            path: path.unwrap_or_else(|| PathAndQuery::from_static("/")),
-            keeps_host_header: false,
-        })
+        let keeps_host_header = target.keeps_host_header && scheme.is_none();
+        PathAndQuery::try_from(format!("{path}{query}"))
+            .map_or(Self::Invalid, |path| Self::Within(Target { path, keeps_host_header, ..to }))
     }
 }
 
@@ -93,19 +85,20 @@ pub fn redirect_within<T>(
     }
 }
 
-/// Resolves a relative reference against the path of the request (RFC 3986, section 5.2).
-fn resolve_path(location: &str, base: &str) -> String {
-    let (path, query) = match location.find('?') {
-        Some(at) => location.split_at(at),
-        None => (location, ""),
-    };
-    if path.is_empty() {
-        return format!("{base}{query}");
-    }
+/// Resolves a relative path against that of the request (RFC 3986, section 5.2).
+fn resolve_path(path: &str, base: &str) -> String {
     let folder = base.rsplit_once('/').map_or("", |(folder, _)| folder);
-    let joined = if path.starts_with('/') { path.to_owned() } else { format!("{folder}/{path}") };
+    match path {
+        "" => without_dots(base),
+        _ if path.starts_with('/') => without_dots(path),
+        _ => without_dots(&format!("{folder}/{path}")),
+    }
+}
+
+/// Resolves the dot segments of an absolute path.
+fn without_dots(path: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
-    for segment in joined.split('/').skip(1) {
+    for segment in path.split('/').skip(1) {
         match segment {
             "." => {}
             ".." => {
@@ -115,17 +108,21 @@ fn resolve_path(location: &str, base: &str) -> String {
         }
     }
     // A dot segment at the end names a folder.
-    if joined.ends_with("/.") || joined.ends_with("/..") {
+    if path.ends_with("/.") || path.ends_with("/..") {
         kept.push("");
     }
-    format!("/{}{query}", kept.join("/"))
+    format!("/{}", kept.join("/"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn follow(location: &'static str) -> Redirect {
+    fn follow(location: &str) -> Redirect {
+        follow_bytes(location.as_bytes())
+    }
+
+    fn follow_bytes(location: &[u8]) -> Redirect {
         let answer = Response::builder().status(302).header(LOCATION, location).body(()).unwrap();
         let path = PathAndQuery::from_static("/a/b?c=/d");
         let target = Target { scheme: Scheme::Http, port: 8080, path, keeps_host_header: true };
@@ -134,32 +131,61 @@ mod tests {
 
     #[test]
     fn redirect_to_the_same_host_is_followed() {
-        let to = |scheme, port, path, keeps_host_header| {
-            let path = PathAndQuery::from_static(path);
+        let to = |scheme, port, path: &str, keeps_host_header| {
+            let path = path.parse().unwrap();
             Redirect::Within(Target { scheme, port, path, keeps_host_header })
         };
         let relative = |path| to(Scheme::Http, 8080, path, true);
-        assert_eq!(follow("/login?x"), relative("/login?x"));
-        assert_eq!(follow("login"), relative("/a/login"));
-        assert_eq!(follow("../up/./x"), relative("/up/x"));
-        assert_eq!(follow(".."), relative("/"));
-        assert_eq!(follow("?e=f"), relative("/a/b?e=f"));
-        assert_eq!(follow("/login#top"), relative("/login"));
+        for (location, path) in [
+            ("/login?x", "/login?x"),
+            ("login", "/a/login"),
+            ("../up/./x", "/up/x"),
+            ("..", "/"),
+            ("?e=f", "/a/b?e=f"),
+            ("/login#top", "/login"),
+            ("#top", "/a/b?c=/d"),
+            ("///x//y", "///x//y"),
+            ("/bad?next=http://a/x", "/bad?next=http://a/x"),
+            ("/bad://x", "/bad://x"),
+            ("bad?u=https://b", "/a/bad?u=https://b"),
+            ("/a b?c d", "/a%20b?c%20d"),
+            ("/ü", "/%C3%BC"),
+        ] {
+            assert_eq!(follow(location), relative(path), "{location}");
+        }
+        assert_eq!(follow_bytes(b"/\xff"), relative("/%FF"));
         assert_eq!(follow("https://10.0.0.1/up"), to(Scheme::Https, 443, "/up", false));
-        assert_eq!(follow("http://10.0.0.1:81"), to(Scheme::Http, 81, "/", false));
-        assert_eq!(follow("//10.0.0.1:81/x"), to(Scheme::Http, 81, "/x", false));
+        assert_eq!(follow("HTTP://10.0.0.1:81"), to(Scheme::Http, 81, "/", false));
+        assert_eq!(follow("http://10.0.0.1?x/../y"), to(Scheme::Http, 80, "/?x/../y", false));
+        assert_eq!(follow("//10.0.0.1:81/x/../y"), to(Scheme::Http, 81, "/y", true));
     }
 
     #[test]
     fn redirect_to_another_host_is_not_followed() {
-        for location in ["http://other.example/up", "//other.example/", "ftp://10.0.0.1/", "/a b"] {
+        for location in [
+            "http://other.example/up",
+            "//other.example/",
+            "ftp://other.example/",
+            "http://10.0.0.1@other.example/",
+            "http:/up",
+            "mailto:x",
+            "bad:path",
+        ] {
             assert_eq!(follow(location), Redirect::Elsewhere, "{location}");
         }
     }
 
     #[test]
     fn redirect_to_an_invalid_url_is_a_failure() {
-        for location in ["http://[", "http://[::bad", "//["] {
+        for location in [
+            "http://[",
+            "http://[::bad",
+            "//[",
+            "http://10.0.0.1:65536/",
+            "ftp://10.0.0.1/",
+            "/100%",
+            "/a\tb",
+        ] {
             assert_eq!(follow(location), Redirect::Invalid, "{location}");
         }
     }

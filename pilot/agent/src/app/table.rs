@@ -4,12 +4,17 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
+use documents::notice;
+use documents::unknown_keys::{Shape, unknown_keys};
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use serde::Deserialize;
+use serde_json::Value;
 use thiserror::Error;
 
 use super::http_get::{HttpGet, Scheme};
+use super::location::escape;
+use crate::json_object::object;
 
 /// Actions by path.
 #[derive(Debug, Default)]
@@ -18,8 +23,9 @@ pub struct ProbeTable(BTreeMap<String, Entry>);
 impl ProbeTable {
     /// Parses the value of `ISTIO_KUBE_APP_PROBERS`. The error names the invalid path.
     pub fn parse(text: &str) -> Result<Self, ProbeTableError> {
-        let raw: BTreeMap<String, RawEntry> =
-            serde_json::from_str(text).map_err(ProbeTableError::Json)?;
+        let raw =
+            object(text).map(Value::Object).and_then(BTreeMap::<String, RawEntry>::deserialize);
+        let raw = raw.map_err(ProbeTableError::Json)?;
         let entries = raw.into_iter().map(|(path, raw)| {
             let parsed = check_path(&path).and_then(|()| raw.parse(path.starts_with(HEALTH)));
             match parsed {
@@ -28,6 +34,18 @@ impl ProbeTable {
             }
         });
         entries.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Returns a warning for each unknown field of `ISTIO_KUBE_APP_PROBERS`.
+    pub fn unknown_fields(text: &str) -> Vec<String> {
+        let entries = object(text).unwrap_or_default();
+        let unknown = entries.iter().flat_map(|(path, entry)| {
+            let unknown = unknown_keys(entry, FIELDS).into_iter().map(notice::unknown);
+            unknown.map(move |(field, problem)| {
+                format!("ISTIO_KUBE_APP_PROBERS: {path}: {field}: {problem}")
+            })
+        });
+        unknown.collect()
     }
 
     /// Returns the action of a path.
@@ -235,23 +253,10 @@ impl RawHttpGet {
 
 /// Parses a path as the kubelet does: characters that a URL cannot have are escaped.
 fn parse_path(path: String) -> Result<PathAndQuery, EntryError> {
-    let mut escaped = String::with_capacity(path.len() + 1);
-    if !path.starts_with('/') {
-        escaped.push('/');
-    }
     // The fragment is never sent.
-    for byte in path.split('#').next().unwrap_or_default().bytes() {
-        if byte.is_ascii_graphic() && !br#""<>\^`{|}"#.contains(&byte) {
-            escaped.push(char::from(byte));
-        } else {
-            escaped.extend(['%', hex(byte >> 4), hex(byte & 15)]);
-        }
-    }
-    PathAndQuery::try_from(escaped).map_err(|_| EntryError::HttpPath(path))
-}
-
-fn hex(digit: u8) -> char {
-    char::from_digit(digit.into(), 16).unwrap_or('0').to_ascii_uppercase()
+    let sent = escape(path.split('#').next().unwrap_or_default().as_bytes());
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    PathAndQuery::try_from(format!("{slash}{sent}")).map_err(|_| EntryError::HttpPath(path))
 }
 
 fn parse_host(host: String) -> Result<Option<String>, EntryError> {
@@ -268,6 +273,20 @@ fn parse_port(port: serde_json::Value) -> Result<u16, EntryError> {
     number.filter(|number| *number > 0).ok_or(EntryError::Port(port))
 }
 
+const FIELDS: Shape = Shape::Keys(
+    "timeoutSeconds",
+    &[
+        (
+            "httpGet",
+            Shape::Keys(
+                "path port host scheme",
+                &[("httpHeaders", Shape::List(&Shape::Keys("name value", &[])))],
+            ),
+        ),
+        ("tcpSocket", Shape::Keys("host port", &[])),
+        ("grpc", Shape::Keys("port service", &[])),
+    ],
+);
 const HEALTH: &str = "/app-health/";
 const PROBES: &[&str] = &["livez", "readyz", "startupz"];
 const HANDLERS: &[&str] = &["prestopz", "poststartz"];
@@ -305,6 +324,31 @@ mod tests {
         let action = Action::Grpc { port: 9000, service: String::new() };
         let expected = Entry { action, timeout: Some(Duration::from_secs(1)) };
         assert_eq!(probe.unwrap(), expected);
+    }
+
+    #[test]
+    fn null_is_an_absent_field() {
+        let get = |rest: &str| {
+            let text = format!(r#"{{"httpGet":{{"port":8080{rest}}},"tcpSocket":null}}"#);
+            parse("/app-health/web/livez", &text).unwrap()
+        };
+        let nulls = r#","path":null,"host":null,"scheme":null,"httpHeaders":null"#;
+        assert_eq!(get(nulls), get(""));
+        assert_eq!(ProbeTable::parse("null").unwrap().0, BTreeMap::new());
+    }
+
+    #[test]
+    fn unknown_fields_are_told() {
+        let text = r#"{"/app-health/a/livez":{"httpGet":{"port":1,"pat":"/"},"timeoutSecond":1}}"#;
+        assert_eq!(
+            ProbeTable::unknown_fields(text),
+            [
+                "ISTIO_KUBE_APP_PROBERS: /app-health/a/livez: httpGet.pat: unknown key; did you mean \
+             path?",
+                "ISTIO_KUBE_APP_PROBERS: /app-health/a/livez: timeoutSecond: unknown key; did you mean \
+             timeoutSeconds?",
+            ]
+        );
     }
 
     #[test]
@@ -360,7 +404,7 @@ mod tests {
 
     #[test]
     fn value_of_another_form_names_the_variable() {
-        for text in ["", "[]", "null", r#"{"/app-health/web/livez":[]}"#, "{\"a\":{}}x"] {
+        for text in ["", "[]", "1", r#"{"/app-health/web/livez":[]}"#, "{\"a\":{}}x"] {
             let error = chain(ProbeTable::parse(text).unwrap_err());
             assert!(error.starts_with("ISTIO_KUBE_APP_PROBERS: "), "{error}");
             assert_eq!(error.matches("ISTIO_KUBE_APP_PROBERS").count(), 1, "{error}");

@@ -1,6 +1,6 @@
 //! Flags of `proxy` in Istio's versions of 2017.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use clap::Args;
@@ -12,7 +12,7 @@ use mesh::proxy_config_rules::is_address;
 #[command(next_help_heading = "Flags of 2017")]
 pub struct ClassicArgs {
     /// Address of the pod, unless `INSTANCE_IP` is set
-    #[arg(long)]
+    #[arg(long, value_parser = ip_address)]
     pub ip: Option<String>,
     /// `POD.NAMESPACE`, unless `POD_NAME` and `POD_NAMESPACE` are set
     #[arg(long, value_name = "POD.NAMESPACE", value_parser = pod_id)]
@@ -62,6 +62,13 @@ fn address(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err("expected HOST:PORT without a scheme, and a port from 1 to 65535".to_owned())
+}
+
+fn ip_address(text: &str) -> Result<String, String> {
+    match text.parse::<IpAddr>() {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err("expected an IP address".to_owned()),
+    }
 }
 
 fn pod_id(text: &str) -> Result<String, String> {

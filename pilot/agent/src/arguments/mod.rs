@@ -14,6 +14,7 @@ mod wait;
 use std::ffi::OsString;
 
 use clap::builder::BoolishValueParser;
+use clap::error::ErrorKind;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use absent::AbsentArgs;
@@ -47,12 +48,35 @@ impl Arguments {
         arguments: impl IntoIterator<Item = OsString>,
     ) -> Result<(Self, Vec<String>), clap::Error> {
         let mut command = Self::command();
-        let (known, unknown) = split_unknown(&command, arguments.into_iter().collect());
+        let arguments: Vec<_> = arguments.into_iter().collect();
+        if let Some(problem) = not_text(&arguments) {
+            return Err(command.error(ErrorKind::InvalidUtf8, problem));
+        }
+        let (known, unknown) = split_unknown(&command, arguments);
         let matches = command.try_get_matches_from_mut(known)?;
         Self::from_arg_matches(&matches)
             .map(|arguments| (arguments, unknown))
             .map_err(|error| error.format(&mut command))
     }
+}
+
+/// Returns the problem of the first word that is not UTF-8. Words for another program stay as they
+/// are.
+fn not_text(arguments: &[OsString]) -> Option<String> {
+    let commands = arguments.iter().skip(1).take(1).filter_map(|word| word.to_str());
+    if commands.into_iter().any(|command| [ISTIO_IPTABLES, ENVOY_CHILD].contains(&command)) {
+        return None;
+    }
+    let index = arguments.iter().skip(1).position(|word| word.to_str().is_none())? + 1;
+    let word = arguments[index].to_string_lossy();
+    let before = arguments[index - 1].to_string_lossy();
+    let flag = [&word, &before].into_iter().find(|word| word.starts_with('-'));
+    let flag = flag.map(|flag| flag.split('=').next().unwrap_or_default());
+    let problem = "is not UTF-8 text; hint: encode the manifest that sets it as UTF-8";
+    Some(match flag {
+        Some(flag) => format!("the value of '{flag}' {problem}"),
+        None => format!("argument {index} {problem}"),
+    })
 }
 
 /// A command of the program.
@@ -67,10 +91,10 @@ pub enum Command {
     /// Print the version
     Version(VersionArgs),
     /// Run istio-init, which stands beside this program or in PATH
-    #[command(name = "istio-iptables", hide = true, disable_help_flag = true)]
+    #[command(name = ISTIO_IPTABLES, hide = true, disable_help_flag = true)]
     IstioIptables(IptablesArgs),
     /// Start Envoy so that it ends with the agent
-    #[command(hide = true, disable_help_flag = true)]
+    #[command(name = ENVOY_CHILD, hide = true, disable_help_flag = true)]
     EnvoyChild(EnvoyChildArgs),
 }
 
@@ -92,3 +116,6 @@ pub struct LogArgs {
           value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
     pub as_json: bool,
 }
+
+const ISTIO_IPTABLES: &str = "istio-iptables";
+const ENVOY_CHILD: &str = "envoy-child";

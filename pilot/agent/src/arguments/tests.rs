@@ -1,6 +1,7 @@
 //! Tables of command lines.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
 use std::time::Duration;
 
 use clap::CommandFactory;
@@ -84,12 +85,16 @@ fn invalid_values_of_flags_are_usage_errors() {
         "proxy --configPath=",
         "proxy --binaryPath=",
         "proxy --id=web",
+        "proxy --ip=",
+        "proxy --ip=$(INSTANCE_IP)",
         "proxy --statsdUdpAddress=foo:8125",
         "proxy --statsdUdpAddress=10.0.0.1",
         "proxy --proxyLogLevel=loud",
         "proxy --proxyComponentLogLevel=misc",
         "proxy --proxyComponentLogLevel=misc:error,upstream:loud",
         "wait --url=foo",
+        "wait --url=http://localhost:65536/",
+        "wait --url=http://localhost:0/",
         "wait --timeoutSeconds=0",
         "wait --timeoutSeconds=18446744073709551615",
         "wait --timeoutSeconds -1",
@@ -113,9 +118,36 @@ fn invalid_values_of_flags_are_usage_errors() {
         "proxy --proxyComponentLogLevel= --proxyLogLevel=off --zipkinAddress=$(HOST_IP):9411",
         "proxy --proxyComponentLogLevel=misc:error,upstream:debug --discoveryAddress=[::1]:15012",
         "request --debug-port=31020 get x",
+        "wait --url=http://localhost:/",
+        "wait --url=http://[::1]/",
+        "wait --url=http://[::1]:15021/",
     ] {
         parse(&format!("pilot-agent {line}")).unwrap();
     }
+}
+
+#[test]
+fn flag_whose_value_is_not_text_is_named() {
+    let parse = |words: &[&[u8]]| {
+        let program = [&b"pilot-agent"[..]].into_iter().chain(words.iter().copied());
+        Arguments::parse_lenient(program.map(|word| OsString::from_vec(word.to_vec()))).map(drop)
+    };
+    for (words, named) in [
+        (&[&b"proxy"[..], b"--foo=\xff"][..], "error: the value of '--foo' is not UTF-8 text; "),
+        (&[b"proxy", b"--domain", b"\xff"], "error: the value of '--domain' is not UTF-8 text; "),
+        (&[b"wait", b"\xff"], "error: argument 2 is not UTF-8 text; "),
+    ] {
+        let error = parse(words).unwrap_err();
+        assert!(error.exit_code() == 2 && error.to_string().starts_with(named), "{error}");
+    }
+    parse(&[b"istio-iptables", b"-p", b"\xff"]).unwrap();
+}
+
+#[test]
+fn port_that_does_not_exist_is_named() {
+    let error = parse("pilot-agent wait --url=http://localhost:99999/x").unwrap_err();
+    let expected = "'--url <URL>': the port \"99999\" is not a number from 1 to 65535";
+    assert!(error.contains(expected), "{error}");
 }
 
 #[test]

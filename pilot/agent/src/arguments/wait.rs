@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use http::Uri;
+use http::uri::Authority;
 
 /// Arguments of `wait`.
 #[derive(Clone, Debug, Args)]
@@ -23,11 +24,18 @@ pub struct WaitArgs {
 }
 
 fn http_url(text: &str) -> Result<Uri, String> {
+    let expected = "expected http://HOST[:PORT]/PATH, as http://localhost:15021/healthz/ready";
     let url = text.parse::<Uri>().ok();
     let url = url.filter(|url| url.scheme_str() == Some("http") && url.host().is_some());
-    url.ok_or_else(|| {
-        "expected http://HOST[:PORT]/PATH, as http://localhost:15021/healthz/ready".to_owned()
-    })
+    let url = url.ok_or_else(|| expected.to_owned())?;
+    // `Uri` accepts ports that do not exist.
+    let server = url.authority().map_or("", Authority::as_str);
+    let port = server.rsplit_once(':').map_or("", |(_, port)| port);
+    let is_default = port.is_empty() || port.ends_with(']');
+    if is_default || url.port_u16().is_some_and(|port| port != 0) {
+        return Ok(url);
+    }
+    Err(format!("the port {port:?} is not a number from 1 to 65535; {expected}"))
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

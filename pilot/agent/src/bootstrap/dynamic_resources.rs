@@ -12,7 +12,15 @@ pub(super) fn dynamic_resources(delta: bool) -> Value {
             "api_type": if delta { "DELTA_GRPC" } else { "GRPC" },
             "transport_api_version": "V3",
             "set_node_on_first_message_only": true,
-            "grpc_services": [{ "envoy_grpc": { "cluster_name": super::XDS_CLUSTER } }],
+            "grpc_services": [{ "envoy_grpc": {
+                "cluster_name": super::XDS_CLUSTER,
+                // Envoy's own delays rise to 30 seconds, for which a control plane that has come
+                // back would not reach it.
+                "retry_policy": { "retry_back_off": {
+                    "base_interval": "0.2s",
+                    "max_interval": "1s",
+                } },
+            } }],
         },
     })
 }

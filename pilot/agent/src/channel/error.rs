@@ -50,9 +50,8 @@ pub enum ChannelError {
     },
     /// The token's file does not exist.
     #[error(
-        "token file {path} does not exist: the kubelet writes it for a projected volume with a \
-         serviceAccountToken of audience istio-ca",
-        path = .path.display()
+        "token file {path} does not exist: {hint}",
+        path = .path.display(), hint = token_hint(.path)
     )]
     TokenMissing {
         /// The file.
@@ -223,6 +222,16 @@ fn root_hint(path: &Path) -> &'static str {
          the pod mounts that"
     } else {
         "check the pod's volumes and XDS_ROOT_CA, CA_ROOT_CA, PILOT_CERT_PROVIDER"
+    }
+}
+
+fn token_hint(path: &Path) -> &'static str {
+    if path == Paths::default().token {
+        "the kubelet writes it for a projected volume with a serviceAccountToken of audience \
+         istio-ca"
+    } else {
+        "JWT_POLICY is first-party-jwt, and the kubelet writes this token unless the pod or its \
+         ServiceAccount has automountServiceAccountToken: false"
     }
 }
 

@@ -22,6 +22,7 @@ use zeroize::Zeroizing;
 
 pub use self::error::ChannelError;
 use crate::config::{CertificateOptions, Config, Paths, Pod, RootSource};
+use crate::regular_file;
 
 mod error;
 mod tls;
@@ -170,13 +171,10 @@ impl Server {
         let Some(path) = &self.options.token else {
             return Ok(None);
         };
-        let token =
-            std::fs::read_to_string(path).map(Zeroizing::new).map_err(|cause| {
-                match cause.kind() {
-                    io::ErrorKind::NotFound => ChannelError::TokenMissing { path: path.clone() },
-                    _ => ChannelError::ReadToken { path: path.clone(), cause },
-                }
-            })?;
+        let token = regular_file::read_text(path).map_err(|cause| match cause.kind() {
+            io::ErrorKind::NotFound => ChannelError::TokenMissing { path: path.clone() },
+            _ => ChannelError::ReadToken { path: path.clone(), cause },
+        })?;
         let invalid = || ChannelError::TokenInvalid { path: path.clone() };
         let header = Zeroizing::new(format!("Bearer {}", token.trim()));
         if token.trim().is_empty() {

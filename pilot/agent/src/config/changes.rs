@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
+use super::layers::NEVER_USED;
 use super::options::{
     CertificateOptions, Config, DiscoveryOptions, DnsOptions, EnvoyOptions, Paths, Pod,
     StatusOptions,
@@ -31,7 +32,7 @@ pub fn needing_new_container(
 pub fn without_effect(before: &Config, after: &Config) -> Vec<(&'static str, &'static str)> {
     let value = |config: &Config, field: &str| config.proxy_config.fields().get(field).cloned();
     let differs = |(field, _): &&(&str, _)| value(before, field) != value(after, field);
-    WITHOUT_EFFECT.iter().filter(differs).copied().collect()
+    NEVER_USED.iter().chain(FOR_NEW_PODS).filter(differs).copied().collect()
 }
 
 /// Returns the settings that the agent reads once. Every other field of the options is applied while
@@ -145,7 +146,13 @@ fn fixed(config: &Config) -> Vec<(&'static str, String)> {
     });
     let has_dns = dns.as_ref().map(|dns| {
         // Environment and network.
-        let DnsOptions { listen: _, resolv_conf: _, forward_parallel: _, forward_timeout: _ } = dns;
+        let DnsOptions {
+            listen: _,
+            resolv_conf: _,
+            forward_parallel: _,
+            forward_timeout: _,
+            forwards_before_table: _,
+        } = dns;
     });
     let text = |value: &dyn Debug| format!("{value:?}");
     vec![
@@ -180,17 +187,13 @@ fn ineffective_variables<'a>(
 }
 
 /// Fields of `ProxyConfig` without effect on a running pod.
-const WITHOUT_EFFECT: &[(&str, &str)] = &[
-    ("customConfigFile", "the bootstrap is generated"),
-    ("discoveryRefreshDelay", "configuration is streamed"),
-    ("holdApplicationUntilProxyStarts", "it applies to new pods"),
-    ("image", "it applies to new pods"),
-    ("interceptionMode", "it applies to new pods"),
-    ("proxyBootstrapTemplatePath", "the bootstrap is generated"),
-    ("readinessProbe", "it applies to new pods"),
-    ("sds", "certificates always travel by SDS"),
-    ("statNameLength", "Envoy does not limit names of statistics"),
+const FOR_NEW_PODS: &[(&str, &str)] = &[
+    ("holdApplicationUntilProxyStarts", NEW_PODS),
+    ("image", NEW_PODS),
+    ("interceptionMode", NEW_PODS),
+    ("readinessProbe", NEW_PODS),
 ];
+const NEW_PODS: &str = "it applies to new pods";
 
 #[cfg(test)]
 #[path = "changes_tests.rs"]

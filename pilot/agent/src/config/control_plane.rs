@@ -191,3 +191,7 @@ fn unsupported(
     let value = environment.text(variable).to_owned();
     ConfigError::Unsupported { variable: variable.name, value, reason }
 }
+
+/// Largest fraction of a certificate's lifetime that remains at its renewal. Above it, the
+/// certificate service would be asked without end.
+pub const LARGEST_GRACE_RATIO: f64 = 0.9;

@@ -125,19 +125,19 @@ pub(super) fn drain(
 /// Returns the number of worker threads: of a layer, else of the CPU limit, else of the flag. 0 is
 /// one per CPU.
 fn concurrency(inputs: &Inputs, config: &ProxyConfig) -> Result<Option<u32>, ConfigError> {
-    if let Some(threads) = config.number_at("concurrency") {
-        let valid = u32::try_from(threads).ok().filter(|threads| *threads <= MOST_THREADS);
-        return valid.map(Some).ok_or_else(|| {
-            let problem = format!("{threads} is not a number from 0 to {MOST_THREADS}");
-            ConfigError::field("concurrency", problem)
-        });
-    }
     let expected = "a number of CPUs, at most 65535";
     let limit = inputs.environment.parse(ISTIO_CPU_LIMIT, expected)?;
     if limit.is_some_and(|limit| limit > MOST_THREADS) {
         return Err(inputs.environment.wrong(ISTIO_CPU_LIMIT, expected).into());
     }
-    Ok(limit.or(inputs.arguments.concurrency))
+    let Some(threads) = config.number_at("concurrency") else {
+        return Ok(limit.or(inputs.arguments.concurrency));
+    };
+    let valid = u32::try_from(threads).ok().filter(|threads| *threads <= MOST_THREADS);
+    valid.map(Some).ok_or_else(|| {
+        let problem = format!("{threads} is not a number from 0 to {MOST_THREADS}");
+        ConfigError::field("concurrency", problem)
+    })
 }
 
 /// Returns `runtimeValues`: `true` and `false` become switches.

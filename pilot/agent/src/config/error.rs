@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::environment::EnvironmentError;
+use crate::environment::{EnvironmentError, NotText};
 
 /// Invalid input of the configuration. The message names the flag, variable, annotation or file.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -10,6 +10,9 @@ pub enum ConfigError {
     /// A variable has an invalid value.
     #[error(transparent)]
     Variable(#[from] EnvironmentError),
+    /// A variable is not text.
+    #[error(transparent)]
+    NotText(#[from] NotText),
     /// A required variable is unset.
     #[error(
         "{variable} is not set; hint: set it in the container's environment by fieldRef {field}"
@@ -80,7 +83,7 @@ impl ConfigError {
     /// Returns true if a flag has the invalid value.
     pub fn is_usage(&self) -> bool {
         match self {
-            Self::Layer { layer, .. } => layer.starts_with("--") || layer == FLAGS,
+            Self::Layer { layer, .. } => layer.starts_with("--"),
             Self::Ports { first, second, .. } => {
                 [first, second].iter().any(|it| it.starts_with("--"))
             }
@@ -99,10 +102,14 @@ impl ConfigError {
     }
 
     /// Returns the error about a layer of `ProxyConfig`. The problem may quote a value of any
-    /// length.
+    /// length. Of the flags, the one with the field's name is named.
     pub(super) fn layer(layer: impl Into<String>, problem: &str) -> Self {
-        let problem = documents::excerpt::shorten(problem).into_owned();
-        Self::Layer { layer: layer.into(), problem }
+        let layer = layer.into();
+        let (layer, problem) = match problem.split_once(": ").filter(|_| layer == FLAGS) {
+            Some((field, problem)) => (format!("--{field}"), problem),
+            None => (layer, problem),
+        };
+        Self::Layer { layer, problem: documents::excerpt::shorten(problem).into_owned() }
     }
 
     /// Returns the error about an annotation.
@@ -117,5 +124,5 @@ impl ConfigError {
     }
 }
 
-/// Layer of the flags of 2017.
+/// Layer of the flags of 2017, each of which has the name of its field.
 pub(super) const FLAGS: &str = "flags of the command line";

@@ -12,6 +12,7 @@ use super::options::Paths;
 use crate::arguments::ProxyArgs;
 use crate::downward_api;
 use crate::environment::Environment;
+use crate::regular_file;
 
 /// Everything that the configuration depends on. Equal inputs give equal configurations.
 #[derive(Clone, Debug)]
@@ -74,7 +75,9 @@ impl Files {
     /// Reads the files. A file that does not exist is empty: outside Kubernetes there are none.
     pub fn read(mesh_config: &Path) -> Result<Self, ConfigError> {
         let pod_info = Paths::default().pod_info;
-        let text = |path: &Path| read_text(path).map(Option::unwrap_or_default);
+        let text = |path: &Path| {
+            read_text(path, &path.display().to_string()).map(Option::unwrap_or_default)
+        };
         let entries = |name: &str| {
             let file = pod_info.join(name);
             downward_api::parse(&text(&file)?).map_err(|problem| ConfigError::File {
@@ -82,33 +85,29 @@ impl Files {
                 problem: problem.to_string(),
             })
         };
-        let network = |name: &str| text(&Path::new("/proc/net").join(name));
+        // The kernel's files have no size.
+        let network =
+            |name: &str| fs::read_to_string(format!("/proc/net/{name}")).unwrap_or_default();
         Ok(Self {
-            mesh: read_text(mesh_config)?,
+            mesh: read_text(mesh_config, &format!("{} (--meshConfig)", mesh_config.display()))?,
             labels: entries("labels")?,
             annotations: entries("annotations")?,
             resolv_conf: text(Path::new(super::RESOLV_CONF))?,
             interface_addresses: addresses::of_interfaces(
-                &network("fib_trie")?,
-                &network("if_inet6")?,
+                &network("fib_trie"),
+                &network("if_inet6"),
             ),
         })
     }
 }
 
-/// Returns the text of a file; `None` if it does not exist.
-fn read_text(path: &Path) -> Result<Option<String>, ConfigError> {
-    let wrong = |problem: String| ConfigError::File { file: path.display().to_string(), problem };
-    let bytes = match fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(wrong(error.to_string())),
-    };
-    String::from_utf8(bytes).map(Some).map_err(|error| {
-        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = 1 + memchr::memchr_iter(b'\n', before).count();
-        wrong(format!("line {line} is not UTF-8 text"))
-    })
+/// Returns the text of a file; `None` if it does not exist. The error has its name.
+fn read_text(path: &Path, name: &str) -> Result<Option<String>, ConfigError> {
+    match regular_file::read_text(path) {
+        Ok(text) => Ok(Some(text.to_string())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(ConfigError::File { file: name.to_owned(), problem: error.to_string() }),
+    }
 }
 
 #[cfg(test)]
@@ -118,12 +117,11 @@ mod tests {
     #[test]
     fn missing_file_alone_counts_as_empty() {
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("annotations");
-        assert_eq!(read_text(&file), Ok(None));
-        fs::write(&file, b"a=\"b\"\nc=\"\xff\"\n").unwrap();
-        let error = read_text(&file).unwrap_err().to_string();
-        assert_eq!(error, format!("reading {}: line 2 is not UTF-8 text", file.display()));
-        let error = Files::read(folder.path()).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("reading {}: ", folder.path().display())), "{error}");
+        assert_eq!(read_text(&folder.path().join("mesh"), "mesh"), Ok(None));
+        for path in [folder.path(), Path::new("/dev/zero")] {
+            let error = Files::read(path).unwrap_err().to_string();
+            let expected = format!("reading {} (--meshConfig): not a regular file", path.display());
+            assert_eq!(error, expected);
+        }
     }
 }

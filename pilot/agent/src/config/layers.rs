@@ -12,7 +12,7 @@ use super::annotations;
 use super::error::{ConfigError, FLAGS};
 use super::inputs::Inputs;
 use crate::arguments::{ClassicArgs, MESH_CONFIG};
-use crate::environment::variables::PROXY_CONFIG;
+use crate::environment::variables::{ISTIO_CPU_LIMIT, PROXY_CONFIG};
 
 /// Merged layers.
 pub(super) struct Layers {
@@ -56,6 +56,7 @@ impl Layers {
             layers.remember(&file, mesh.document.get("defaultConfig"));
         }
         layers.put(FLAGS, &flags(&inputs.arguments.classic))?;
+        let with_flags = layers.proxy_config.clone();
         layers.put_text(PROXY_CONFIG.name, inputs.environment.text(PROXY_CONFIG))?;
         if let Some(text) = inputs.files.annotations.get(annotations::PROXY_CONFIG) {
             layers.put_text(&format!("annotation {}", annotations::PROXY_CONFIG), text)?;
@@ -65,7 +66,38 @@ impl Layers {
             layers.put(&format!("annotation {}", annotations::DISCOVERY_ADDRESS), &layer)?;
         }
         layers.warn_without_effect();
+        layers.warn_overridden(inputs, &with_flags);
         Ok(layers)
+    }
+
+    /// Warns about flags that a higher layer overrides.
+    fn warn_overridden(&mut self, inputs: &Inputs, with_flags: &ProxyConfig) {
+        let Self { proxy_config, sources, warnings, .. } = self;
+        let layer = |field: &str| sources.get(field).map_or("a higher layer", String::as_str);
+        let flags = flags(&inputs.arguments.classic);
+        for field in flags.as_object().into_iter().flat_map(Map::keys) {
+            let value = |config: &ProxyConfig| config.value_at(field).cloned().unwrap_or_default();
+            let (given, applied) = (value(with_flags), value(proxy_config));
+            if given != applied {
+                let layer = layer(field);
+                warnings.push(format!(
+                    "--{field} {given} has no effect: {field} of {layer} is {applied}"
+                ));
+            }
+        }
+        let Some(given) = inputs.arguments.concurrency else { return };
+        let limit = inputs.environment.get(ISTIO_CPU_LIMIT);
+        match (proxy_config.number_at(CONCURRENCY), limit) {
+            (Some(applied), _) if applied != i64::from(given) => warnings.push(format!(
+                "--concurrency {given} has no effect: {CONCURRENCY} of {} is {applied}",
+                layer(CONCURRENCY)
+            )),
+            (None, Some(limit)) if limit != given.to_string() => warnings.push(format!(
+                "--concurrency {given} has no effect: {} is {limit}",
+                ISTIO_CPU_LIMIT.name
+            )),
+            _ => {}
+        }
     }
 
     /// Warns about values that Envoy never gets.
@@ -76,10 +108,11 @@ impl Layers {
             let layer = self.sources.get(root).map_or("ProxyConfig", String::as_str);
             self.warnings.push(format!("{layer}: {field}: {problem}"));
         };
-        if !config.text_at(TEMPLATE).is_empty() {
-            let problem = "it has no effect: the bootstrap is no template; hint: use the \
-                           annotation sidecar.istio.io/bootstrapOverride";
-            warn(TEMPLATE, problem.to_owned());
+        let initial = ProxyConfig::default();
+        for (field, reason) in NEVER_USED {
+            if config.value_at(field) != initial.value_at(field) {
+                warn(field, format!("it has no effect: {reason}"));
+            }
         }
         let sampling = config.value_at(SAMPLING).and_then(Value::as_f64);
         if let Some(sampling) = sampling.filter(|sampling| !(0.0..=100.0).contains(sampling)) {
@@ -90,7 +123,8 @@ impl Layers {
     /// Keeps the layer of its fields.
     fn remember(&mut self, layer: &str, fields: Option<&Value>) {
         let fields = fields.and_then(Value::as_object).into_iter().flat_map(Map::keys);
-        self.sources.extend(fields.map(|field| (field.clone(), layer.to_owned())));
+        let names = fields.filter_map(|field| ProxyConfig::name_of(field));
+        self.sources.extend(names.map(|field| (field.to_owned(), layer.to_owned())));
     }
 
     fn put_text(&mut self, layer: &str, text: &str) -> Result<(), ConfigError> {
@@ -158,5 +192,15 @@ fn flags(classic: &ClassicArgs) -> Value {
     Value::Object(layer)
 }
 
-const TEMPLATE: &str = "proxyBootstrapTemplatePath";
+/// Fields of `ProxyConfig` that the agent never uses, with the reason.
+pub(super) const NEVER_USED: &[(&str, &str)] = &[
+    ("customConfigFile", GENERATED),
+    ("discoveryRefreshDelay", "configuration is streamed"),
+    ("proxyBootstrapTemplatePath", GENERATED),
+    ("sds", "certificates always travel by SDS"),
+    ("statNameLength", "Envoy does not limit names of statistics"),
+];
+const GENERATED: &str = "the bootstrap is generated; hint: use the annotation \
+                         sidecar.istio.io/bootstrapOverride";
+const CONCURRENCY: &str = "concurrency";
 const SAMPLING: &str = "tracing.sampling";

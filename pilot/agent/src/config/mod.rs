@@ -20,12 +20,14 @@ mod statistics;
 mod status;
 #[cfg(test)]
 pub(crate) mod tests;
+mod warnings;
 
 pub use bootstrap_options::{
     Address, BootstrapOptions, ClientTls, Keepalive, RemoteService, RuntimeValue,
     StatisticsOptions, TlsIdentity, Tracer,
 };
 pub use changes::{needing_new_container, without_effect};
+pub use control_plane::LARGEST_GRACE_RATIO;
 pub use error::ConfigError;
 pub use inputs::{Files, Inputs};
 pub use options::{
@@ -51,6 +53,7 @@ pub struct Resolved {
 
 /// Resolves the configuration. Call it again with new [`Files`] when one of them has changed.
 pub fn resolve(inputs: &Inputs) -> Result<Resolved, ConfigError> {
+    inputs.environment.check_text()?;
     let mut layers = Layers::merge(inputs)?;
     let sources = std::mem::take(&mut layers.sources);
     resolve_layers(inputs, layers).map_err(|error| error.with_layer(&sources))
@@ -60,7 +63,7 @@ fn resolve_layers(inputs: &Inputs, layers: Layers) -> Result<Resolved, ConfigErr
     let Inputs { arguments, environment, files, .. } = inputs;
     let Layers { proxy_config, trust_domain, capture_ports, mut warnings, .. } = layers;
     warnings.extend(arguments.absent.warnings());
-    warnings.extend(pod::warnings(inputs));
+    warnings.extend(warnings::warnings(inputs));
     let role = match arguments.role {
         RoleArg::Sidecar => Role::Sidecar,
         RoleArg::Router => Role::Router,

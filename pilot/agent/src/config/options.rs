@@ -257,6 +257,10 @@ pub struct DnsOptions {
     pub forward_parallel: bool,
     /// Timeout of one forwarded query, `DNS_FORWARD_TIMEOUT`.
     pub forward_timeout: Duration,
+    /// Forwards queries before the first name table: as the pod's only resolver (port 53), so that
+    /// the agent finds its control plane; without Envoy, since nothing asks for the table until the
+    /// application opens an xDS stream.
+    pub forwards_before_table: bool,
 }
 
 /// Draining at shutdown.

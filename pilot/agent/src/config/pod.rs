@@ -60,28 +60,6 @@ pub(super) fn pod(
     })
 }
 
-/// Returns warnings about flags of 2017 that a variable overrides, and about a missing identity.
-pub(super) fn warnings(inputs: &Inputs) -> Vec<String> {
-    let Inputs { arguments, environment, .. } = inputs;
-    let id = arguments.classic.id.as_deref().and_then(|id| id.rsplit_once('.')).unzip();
-    let flags = [
-        ("--ip", arguments.classic.ip.as_deref(), INSTANCE_IP),
-        ("--id", id.0, POD_NAME),
-        ("--id", id.1, POD_NAMESPACE),
-    ];
-    let overridden = flags.into_iter().filter_map(|(flag, given, variable)| {
-        let (given, value) = (given?, environment.get(variable)?);
-        let name = variable.name;
-        (given != value).then(|| format!("{flag}: {given} has no effect: {name} is {value}"))
-    });
-    let unset = environment.get(SERVICE_ACCOUNT).is_none().then(|| {
-        "SERVICE_ACCOUNT is not set, so no workload certificate is requested; hint: set it in the \
-         container's environment by fieldRef spec.serviceAccountName"
-            .to_owned()
-    });
-    overridden.chain(unset).collect()
-}
-
 /// Returns the name of a variable, else of the flag `--id`. A part of the node's id or of the
 /// identity cannot have the characters between parts.
 fn named(
@@ -99,7 +77,8 @@ fn named(
 }
 
 fn is_name(text: &str) -> bool {
-    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+    text.len() <= LONGEST_NAME
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
 }
 
 /// Returns the trust domain: of the variable, else of the mesh file, else Istio's.
@@ -120,7 +99,7 @@ fn trust_domain_of(inputs: &Inputs, of_mesh: Option<String>) -> Result<TrustDoma
 
 /// Returns the addresses: `INSTANCE_IP`, then the others of the interfaces.
 fn addresses(inputs: &Inputs) -> Result<Vec<IpAddr>, ConfigError> {
-    let expected = "an IP address";
+    let expected = "the IP address of a pod";
     let given = match inputs.environment.parse::<IpAddr>(INSTANCE_IP, expected)? {
         Some(address) => Some(address),
         None => match &inputs.arguments.classic.ip {
@@ -131,8 +110,16 @@ fn addresses(inputs: &Inputs) -> Result<Vec<IpAddr>, ConfigError> {
             None => None,
         },
     };
+    if let Some(address) = given.filter(|ip| ip.is_unspecified() || ip.is_multicast()) {
+        return Err(match inputs.environment.get(INSTANCE_IP) {
+            Some(_) => inputs.environment.wrong(INSTANCE_IP, expected).into(),
+            None => ConfigError::layer("--ip", &format!("{address} is not {expected}")),
+        });
+    }
     let others = inputs.files.interface_addresses.iter().copied();
     Ok(given.into_iter().chain(others.filter(|other| Some(*other) != given)).collect())
 }
 
-const NAME: &str = "a name of letters, digits, `-`, `.` and `_`";
+const NAME: &str = "a name of at most 253 letters, digits, `-`, `.` and `_`";
+/// Kubernetes' limit.
+const LONGEST_NAME: usize = 253;

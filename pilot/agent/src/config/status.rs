@@ -12,11 +12,11 @@ use super::metadata;
 use super::options::{DnsOptions, StatusOptions};
 use crate::environment::Environment;
 use crate::environment::variables::{
-    DNS_FORWARD_PARALLEL, DNS_FORWARD_TIMEOUT, DNS_PROXY_ADDR, ISTIO_KUBE_APP_PROBERS,
-    ISTIO_PROMETHEUS_ANNOTATIONS, METRICS_LOCALHOST_ACCESS_ONLY,
+    DISABLE_ENVOY, DNS_FORWARD_PARALLEL, DNS_FORWARD_TIMEOUT, DNS_PROXY_ADDR,
+    ISTIO_KUBE_APP_PROBERS, ISTIO_PROMETHEUS_ANNOTATIONS, METRICS_LOCALHOST_ACCESS_ONLY,
     REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION,
 };
-use crate::resolv_conf::ResolvConf;
+use crate::resolv_conf::{PORT as DNS_PORT, ResolvConf};
 
 /// Resolves the status port; `None` if it is 0.
 pub(super) fn status(
@@ -54,11 +54,14 @@ pub(super) fn dns(
         return Err(wrong.into());
     }
     // Invalid values are told without capture too.
+    let listen = listen_addresses(environment, files)?;
     let options = DnsOptions {
-        listen: listen_addresses(environment, files)?,
         resolv_conf: super::RESOLV_CONF.into(),
         forward_parallel: environment.switch(DNS_FORWARD_PARALLEL)?,
         forward_timeout,
+        forwards_before_table: environment.switch(DISABLE_ENVOY)?
+            || listen.iter().any(|address| address.port() == DNS_PORT),
+        listen,
     };
     Ok(metadata::switch(metadata, "DNS_CAPTURE")?.then_some(options))
 }

@@ -324,12 +324,25 @@ fn listeners_have_different_ports() {
 fn invalid_flags_are_usage_errors() {
     for (flags, environment, usage) in [
         ("--ip 10.0.0.9 --parentShutdownDuration 1s", ("INSTANCE_IP", ""), true),
-        ("--ip ten", ("INSTANCE_IP", ""), true),
+        ("--ip 0.0.0.0", ("INSTANCE_IP", ""), true),
         ("--proxyAdminPort 15021", ("ENVOY_STATUS_PORT", "15021"), true),
         ("", ("ENVOY_STATUS_PORT", "15000"), false),
     ] {
         let case = Case { flags, environment: &[environment], ..Case::default() };
         assert_eq!(resolve(&case.inputs()).unwrap_err().is_usage(), usage, "{flags}");
+    }
+}
+
+#[test]
+fn names_are_forwarded_at_once_without_envoy() {
+    let capture = ("ISTIO_META_DNS_CAPTURE", "true");
+    for (variable, forwards) in [
+        (("DISABLE_ENVOY", "false"), false),
+        (("DISABLE_ENVOY", "true"), true),
+        (("DNS_PROXY_ADDR", "127.0.0.1:53"), true),
+    ] {
+        let dns = with(&[capture, variable]).dns.unwrap();
+        assert_eq!(dns.forwards_before_table, forwards, "{variable:?}");
     }
 }
 

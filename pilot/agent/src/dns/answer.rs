@@ -13,9 +13,8 @@ pub struct Knowledge<'a> {
     pub table: Option<&'a Table>,
     /// Rules that map names to hosts.
     pub rules: &'a NameRules,
-    /// True if the pod has no other resolver. Then names are forwarded before the first table, so
-    /// that the agent finds its control plane.
-    pub is_only_resolver: bool,
+    /// True if queries are forwarded before the first table.
+    pub forwards_before_table: bool,
 }
 
 /// Handling of a message.
@@ -42,7 +41,7 @@ pub fn decide<'a>(
         Err(InvalidQuery::Malformed(answer)) => return Decision::Answer(answer),
     };
     let Some(table) = knowledge.table else {
-        return if knowledge.is_only_resolver {
+        return if knowledge.forwards_before_table {
             Decision::Forward(query)
         } else {
             Decision::Answer(query.failure(ResponseCode::ServFail))

@@ -1,6 +1,5 @@
 //! Server for UDP and TCP.
 
-use std::fs;
 use std::io;
 use std::net::{SocketAddr, SocketAddrV6, UdpSocket as StdUdpSocket};
 use std::path::PathBuf;
@@ -27,6 +26,7 @@ use super::table::{ServiceDomain, Table};
 use crate::config::options::{DnsOptions, Pod};
 use crate::connections::{ConnectionLimits, ConnectionSlot, Connections};
 use crate::log_limit::LogLimit;
+use crate::regular_file;
 use crate::resolv_conf::{NameServer, PORT, ResolvConf};
 
 /// DNS server of the pod.
@@ -67,7 +67,7 @@ pub enum BindError {
 #[derive(Debug)]
 struct Shared {
     rules: NameRules,
-    is_only_resolver: bool,
+    forwards_before_table: bool,
     table: watch::Sender<Option<Arc<Table>>>,
     forwarder: Forwarder,
     metrics: Metrics,
@@ -80,7 +80,7 @@ impl Server {
     /// Binds the addresses, UDP and TCP.
     pub fn bind(options: &DnsOptions, pod: &Pod, metrics: Metrics) -> Result<Self, BindError> {
         let path = &options.resolv_conf;
-        let text = fs::read_to_string(path)
+        let text = regular_file::read_text(path)
             .map_err(|cause| BindError::ResolvConf { path: path.clone(), cause })?;
         let resolv_conf = ResolvConf::parse(&text);
         let (mut udp, mut tcp) = (Vec::new(), Vec::new());
@@ -102,7 +102,7 @@ impl Server {
         };
         let shared = Shared {
             rules,
-            is_only_resolver: options.listen.iter().any(|address| address.port() == PORT),
+            forwards_before_table: options.forwards_before_table,
             table: watch::Sender::new(None),
             forwarder,
             metrics,
@@ -165,7 +165,7 @@ impl Shared {
         let knowledge = Knowledge {
             table: table.as_deref(),
             rules: &self.rules,
-            is_only_resolver: self.is_only_resolver,
+            forwards_before_table: self.forwards_before_table,
         };
         decide(message, knowledge, transport, self.rotation.fetch_add(1, Ordering::Relaxed))
     }

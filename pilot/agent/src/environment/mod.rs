@@ -9,6 +9,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use documents::{excerpt, suggest};
+use go_duration::DurationError;
 
 use variables::{Effect, FAMILIES, Family, VARIABLES, Variable};
 
@@ -21,7 +22,8 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Takes the variables of a process. Variables that are not UTF-8 count as unset.
+    /// Takes the variables of a process. Variables that are not UTF-8 count as unset; see
+    /// [`check_text`](Self::check_text).
     pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let mut environment = Self::default();
         for (name, value) in variables {
@@ -37,6 +39,12 @@ impl Environment {
         }
         environment.texts.retain(|_, value| !value.is_empty());
         environment
+    }
+
+    /// Fails if a variable that the agent uses is not UTF-8.
+    pub fn check_text(&self) -> Result<(), NotText> {
+        let used = self.invalid.iter().find(|name| is_used(name));
+        used.map_or(Ok(()), |name| Err(NotText { variable: name.clone() }))
     }
 
     /// Returns the value of a variable; `None` if it is unset.
@@ -61,8 +69,15 @@ impl Environment {
 
     /// Parses a duration that is not negative.
     pub fn duration(&self, variable: &'static Variable) -> Result<Duration, EnvironmentError> {
-        go_duration::non_negative(self.text(variable))
-            .map_err(|_| self.wrong(variable, "a duration such as 5s"))
+        go_duration::non_negative(self.text(variable)).map_err(|error| {
+            self.wrong(
+                variable,
+                match error {
+                    DurationError::TooLong { .. } => "a duration of at most 2562047h",
+                    _ => "a duration such as 5s",
+                },
+            )
+        })
     }
 
     /// Parses a port.
@@ -99,7 +114,9 @@ impl Environment {
 
     /// Returns a message for each variable that is set and has no effect.
     pub fn notices(&self) -> Vec<Notice> {
-        let invalid = self.invalid.iter().filter(|name| variables::is_known(name) || is_ours(name));
+        // Those that the agent uses are errors.
+        let invalid = self.invalid.iter().filter(|name| !is_used(name));
+        let invalid = invalid.filter(|name| variables::is_known(name) || is_ours(name));
         let invalid = invalid.map(|name| Notice {
             is_warning: true,
             message: format!("{name} has no effect: its name or value is not UTF-8 text"),
@@ -153,6 +170,19 @@ pub struct EnvironmentError {
     pub value: String,
     /// Accepted values.
     pub expected: &'static str,
+}
+
+/// Variable that the agent uses and cannot read.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{variable}: the value is not UTF-8 text; hint: encode the manifest that sets it as UTF-8")]
+pub struct NotText {
+    /// Name of the variable.
+    pub variable: String,
+}
+
+/// True if the agent uses the variable. A name that is not text itself is no variable of its.
+fn is_used(name: &str) -> bool {
+    !name.contains(char::REPLACEMENT_CHARACTER) && variables::is_used(name)
 }
 
 /// Parses a switch as Go's `strconv.ParseBool` does.
@@ -219,7 +249,10 @@ mod tests {
             ("ENVOY_STATUS_PORT", "0"),
             ("SECRET_TTL", "a day"),
             ("ISTIO_DELTA_XDS", "yes"),
+            ("DNS_FORWARD_TIMEOUT", "9999999999h"),
         ]);
+        let error = environment.duration(DNS_FORWARD_TIMEOUT).unwrap_err().to_string();
+        assert!(error.ends_with("expected a duration of at most 2562047h"), "{error}");
         let error = environment.port(ENVOY_STATUS_PORT).unwrap_err().to_string();
         assert_eq!(
             error,
@@ -256,13 +289,19 @@ mod tests {
         use std::os::unix::ffi::OsStringExt as _;
         let bytes = |text: &[u8]| OsString::from_vec(text.to_vec());
         let environment = Environment::new([
-            (bytes(b"ISTIO_META_ZONE"), bytes(b"\xff")),
+            (bytes(b"DD_SITE"), bytes(b"\xff")),
             (bytes(b"ISTIO_META_\xff"), bytes(b"x")),
             (bytes(b"OTHER"), bytes(b"\xff")),
         ]);
         let told: Vec<_> = environment.notices().into_iter().map(|told| told.message).collect();
         assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].starts_with("ISTIO_META_ZONE has no effect: "), "{told:?}");
+        assert!(told[0].starts_with("DD_SITE has no effect: "), "{told:?}");
+        assert_eq!(environment.check_text(), Ok(()));
+        for name in ["POD_NAME", "ISTIO_META_ZONE", "XDS_HEADER_X"] {
+            let environment = Environment::new([(name.into(), bytes(b"\xff"))]);
+            let error = environment.check_text().unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{name}: the value is not UTF-8")), "{error}");
+        }
     }
 
     #[test]

@@ -39,6 +39,13 @@ pub fn is_known(name: &str) -> bool {
         || FAMILIES.iter().any(|family| name.starts_with(family.prefix))
 }
 
+/// Returns true if the agent itself uses a variable, alone or as one of a family.
+pub fn is_used(name: &str) -> bool {
+    let families = [ISTIO_META, ISTIO_METAJSON, XDS_HEADERS, CA_HEADERS];
+    VARIABLES.iter().any(|variable| variable.name == name && variable.effect == Effect::Used)
+        || families.iter().any(|family| name.starts_with(family.prefix))
+}
+
 macro_rules! variables {
     ($($name:ident = $default:literal, $effect:expr, $meaning:literal;)*) => {
         $(

@@ -1,16 +1,15 @@
 //! Certificates, keys and roots in mounted files.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::OFlags;
 use zeroize::Zeroizing;
 
 use super::certificate::{CertificateError, WorkloadCertificate};
 use super::trust::{RootError, parse_roots};
+use crate::regular_file;
 
 /// Texts of a certificate chain and its key, which belong together.
 #[derive(Clone, Eq, PartialEq)]
@@ -159,31 +158,15 @@ fn links_into_data(path: &Path) -> bool {
     fs::read_link(path).is_ok_and(|target| target.starts_with(DATA))
 }
 
-/// Reads a regular file of limited size. The control plane names paths, so a pipe must not block.
+/// Reads a file. The control plane names paths, so a pipe must not block.
 fn read(path: &Path) -> Result<Zeroizing<String>, FileError> {
-    let error = |cause| FileError::Read { path: path.to_owned(), cause };
-    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(error)?;
-    let metadata = file.metadata().map_err(error)?;
-    if !metadata.is_file() {
-        return Err(error(io::Error::other("not a regular file")));
-    }
-    if metadata.len() > LARGEST {
-        return Err(error(io::Error::other(format!("larger than {LARGEST} bytes"))));
-    }
-    // Reserved once: growing would leave copies of a key in freed memory.
-    let room = usize::try_from(metadata.len()).unwrap_or_default();
-    let mut text = Zeroizing::new(String::with_capacity(room));
-    file.take(metadata.len()).read_to_string(&mut text).map_err(error)?;
-    Ok(text)
+    regular_file::read_text(path).map_err(|cause| FileError::Read { path: path.to_owned(), cause })
 }
 
 /// Link of the kubelet's layout.
 const DATA: &str = "..data";
 /// Reads of a mount that is replaced meanwhile.
 const ATTEMPTS: u32 = 3;
-/// Roots of all public authorities take a quarter of it.
-const LARGEST: u64 = 1 << 20;
 /// Time between two looks at a file.
 const INTERVAL: Duration = Duration::from_secs(1);
 

@@ -169,7 +169,12 @@ pub fn start(
             };
             tasks.spawn(worker.run());
         }
-        Err(reason) => tracing::info!("the agent requests no workload certificate: {reason}"),
+        Err(reason) => {
+            tracing::info!("the agent requests no workload certificate: {reason}");
+            if options.output.is_some() {
+                tracing::warn!("OUTPUT_CERTS has no effect: {reason}");
+            }
+        }
     }
     let envoy_socket = sockets.envoy.clone();
     Ok(Secrets { envoy_socket, identity: identity_receiver, service, _tasks: tasks })

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use local_files::replace_file;
 use zeroize::Zeroizing;
 
+use crate::regular_file;
+
 /// Texts of the copies.
 #[derive(Clone, Eq, PartialEq)]
 pub struct Copies {
@@ -35,7 +37,7 @@ impl Copies {
         ];
         let mut former: Vec<(&Path, u32, Zeroizing<Vec<u8>>)> = Vec::new();
         for (path, mode, text) in &files {
-            let content = fs::read(path).map(Zeroizing::new);
+            let content = regular_file::read(path);
             if let Err(cause) = replace(path, *mode, text.as_bytes()) {
                 for (path, mode, content) in former.into_iter().rev() {
                     // The first error is reported; the next attempt writes all files.

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use crate::config::LARGEST_GRACE_RATIO;
+
 /// Validity of a certificate, and its receipt.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Lifetime {
@@ -20,7 +22,8 @@ impl Lifetime {
     }
 }
 
-/// Remaining fraction of the life at which a certificate is renewed, in 0 to 1.
+/// Remaining fraction of the life at which a certificate is renewed, at most
+/// [`LARGEST_GRACE_RATIO`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GraceRatio(f64);
 
@@ -28,8 +31,9 @@ impl GraceRatio {
     /// Draws a ratio from `ratio` ± `jitter`. `random` lies in 0 to 1.
     pub fn draw(ratio: f64, jitter: f64, random: f64) -> Self {
         let drawn = ratio + jitter * (2.0 * random - 1.0);
-        // Not a number becomes 1, an immediate renewal, which is noticed.
-        Self(if drawn.is_nan() { 1.0 } else { drawn.clamp(0.0, 1.0) })
+        // Not a number becomes an early renewal, which is noticed.
+        let drawn = if drawn.is_nan() { 1.0 } else { drawn };
+        Self(drawn.clamp(0.0, LARGEST_GRACE_RATIO))
     }
 }
 
@@ -166,10 +170,16 @@ mod tests {
     }
 
     #[test]
-    fn invalid_ratios_renew_at_once_or_at_the_end() {
-        for (ratio, expected) in [(f64::NAN, 1.0), (7.0, 1.0), (-3.0, 0.0), (0.25, 0.25)] {
+    fn certificate_is_used_for_a_tenth_of_its_life() {
+        for (ratio, expected) in [(f64::NAN, 0.9), (1.0, 0.9), (-3.0, 0.0), (0.25, 0.25)] {
             assert_eq!(GraceRatio::draw(ratio, 0.0, 0.5), GraceRatio(expected));
         }
+        let after = |elapsed| {
+            let clocks = Clocks { now: received() + elapsed, elapsed };
+            renewal(&lifetime(), GraceRatio::draw(1.0, 1.0, 1.0), clocks)
+        };
+        assert_eq!(after(2 * HOUR), Renewal::Wait(CHECK_INTERVAL));
+        assert_eq!(after(3 * HOUR), Renewal::Due);
     }
 
     #[test]

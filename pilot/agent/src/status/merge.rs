@@ -1,5 +1,8 @@
 //! Line scanner that joins several pages of metrics into one.
 
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use memchr::memchr;
 use thiserror::Error;
 
@@ -37,6 +40,31 @@ pub struct PartScanner {
     /// True if the start of the current line has been dropped.
     in_long_line: bool,
     has_dropped: bool,
+    descriptions: Descriptions,
+}
+
+/// Digests of the comments that describe metrics. Parsers like that of `promtool` reject a page that
+/// describes a metric twice.
+#[derive(Debug, Default)]
+struct Descriptions(HashSet<u64>);
+
+impl Descriptions {
+    /// True if an earlier line is of the same kind and about the same metric.
+    fn has_before(&mut self, line: &[u8]) -> bool {
+        let comment = line.trim_ascii_start();
+        let is_description = [&b"# TYPE "[..], b"# HELP ", b"# UNIT "];
+        if !is_description.iter().any(|kind| comment.starts_with(kind)) {
+            return false;
+        }
+        let mut words = comment.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        let mut hasher = DefaultHasher::new();
+        (words.nth(1), words.next()).hash(&mut hasher);
+        let digest = hasher.finish();
+        if self.0.len() < MOST_DESCRIPTIONS {
+            return !self.0.insert(digest);
+        }
+        self.0.contains(&digest)
+    }
 }
 
 /// Rejected line of a part.
@@ -53,13 +81,23 @@ pub enum InvalidLine {
 /// Longest line in bytes.
 pub const LINE_LIMIT: usize = 16 * 1024;
 
+/// Remembered descriptions of a part, which bounds its memory to some 300 KB.
+const MOST_DESCRIPTIONS: usize = 16 * 1024;
+
 /// Last line of a page in `OpenMetrics`.
 pub const END: &[u8] = b"# EOF\n";
 
 impl PartScanner {
     /// Returns a scanner for a part of a page.
     pub fn new(source: MergeSource, format: MetricsFormat) -> Self {
-        Self { source, format, line: Vec::new(), in_long_line: false, has_dropped: false }
+        Self {
+            source,
+            format,
+            line: Vec::new(),
+            in_long_line: false,
+            has_dropped: false,
+            descriptions: Descriptions::default(),
+        }
     }
 
     /// Scans the next bytes of the part, and appends complete lines to `page`. After an error, the
@@ -105,17 +143,23 @@ impl PartScanner {
     }
 
     fn write(&mut self, line: &[u8], page: &mut Vec<u8>) -> Result<(), InvalidLine> {
-        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let line = if let [line @ .., b'\n'] = line { line } else { line };
         if line.len() > LINE_LIMIT {
             self.has_dropped = true;
             return Ok(());
         }
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if line.trim_ascii_end() == b"# EOF" || self.is_unknown_to_openmetrics(line) {
+        let line = if let [line @ .., b'\r'] = line { line } else { line };
+        let is_end = line.first() == Some(&b'#') && line.trim_ascii_end() == b"# EOF";
+        if is_end || self.is_unknown_to_openmetrics(line) {
             return Ok(());
         }
-        if self.source == MergeSource::Application && !is_metrics_line(line, self.format) {
-            return Err(InvalidLine::Syntax);
+        if self.source == MergeSource::Application {
+            if !is_metrics_line(line, self.format) {
+                return Err(InvalidLine::Syntax);
+            }
+            if self.descriptions.has_before(line) {
+                return Ok(());
+            }
         }
         let line = self.rename(line, page);
         page.extend_from_slice(line);
@@ -213,6 +257,25 @@ mod tests {
     fn windows_line_ends_are_replaced() {
         let part = "# TYPE a counter\r\na 1\r\n";
         assert_eq!(merge(MergeSource::Application, part), "# TYPE a counter\na 1\n");
+    }
+
+    #[test]
+    fn second_description_of_a_metric_is_dropped() {
+        let part = "# HELP a x\n# TYPE a counter\na 1\n# TYPE b gauge\n# TYPE  a gauge\n\
+            # HELP a y\nb 2\n";
+        let once = "# HELP a x\n# TYPE a counter\na 1\n# TYPE b gauge\nb 2\n";
+        assert_eq!(merge(MergeSource::Application, part), once);
+        assert_eq!(merge(MergeSource::Envoy, part), part);
+    }
+
+    #[test]
+    fn descriptions_take_bounded_memory() {
+        let mut descriptions = Descriptions::default();
+        for metric in 0..2 * MOST_DESCRIPTIONS {
+            assert!(!descriptions.has_before(format!("# TYPE a{metric} gauge").as_bytes()));
+        }
+        assert_eq!(descriptions.0.len(), MOST_DESCRIPTIONS);
+        assert!(descriptions.has_before(b"# TYPE a0 gauge"));
     }
 
     #[test]

@@ -24,7 +24,8 @@ pub struct Readiness {
 pub struct Observation<'a> {
     /// Envoy; `None` for an agent without Envoy.
     pub envoy: Option<EnvoyObservation<'a>>,
-    /// True if the DNS proxy has its first name table; `None` without DNS proxy.
+    /// True if the DNS proxy has its first name table; `None` without DNS proxy. Without Envoy, the
+    /// application's first xDS stream asks for it, perhaps after the pod must be ready.
     pub names: Option<bool>,
     /// Conditions of the agent's parts.
     pub conditions: &'a [(Part, String)],
@@ -58,13 +59,11 @@ impl Readiness {
 
     /// Decides whether the proxy is ready. Another epoch voids the conditions that have been met.
     pub fn assess(&mut self, observation: &Observation<'_>) -> Verdict {
-        let missing = match &observation.envoy {
-            Some(envoy) => self.missing_in_envoy(envoy),
-            None => None,
-        };
-        let missing = missing.or_else(|| {
-            (observation.names == Some(false)).then(|| {
-                "the DNS proxy waits for the first name table of the control plane".to_owned()
+        let missing = observation.envoy.as_ref().and_then(|envoy| {
+            self.missing_in_envoy(envoy).or_else(|| {
+                (observation.names == Some(false)).then(|| {
+                    "the DNS proxy waits for the first name table of the control plane".to_owned()
+                })
             })
         });
         Verdict { ready: missing.is_none(), text: text(missing, observation.conditions) }
@@ -259,10 +258,15 @@ mod tests {
 
     #[test]
     fn missing_name_table_prevents_readiness() {
+        let stats = Stats::parse(STARTED);
         for (names, ready) in [(None, true), (Some(true), true), (Some(false), false)] {
-            let observation = Observation { envoy: None, names, conditions: &[] };
-            let verdict = Readiness::default().assess(&observation);
+            let envoy = Some(EnvoyObservation { epoch: Some(0), stats: Ok(&stats) });
+            let mut readiness =
+                Readiness { configured: true, epoch: Some(0), ..Readiness::default() };
+            let verdict = readiness.assess(&Observation { envoy, names, conditions: &[] });
             assert_eq!(verdict.ready, ready, "{verdict:?}");
+            let without_envoy = Observation { envoy: None, names, conditions: &[] };
+            assert!(Readiness::default().assess(&without_envoy).ready);
         }
     }
 

@@ -1,12 +1,16 @@
 //! Pages of the application's metrics, from `ISTIO_PROMETHEUS_ANNOTATIONS` and the annotation
 //! `prometheus.istio.io/scrape-targets`.
 
+use documents::notice;
+use documents::unknown_keys::{Shape, unknown_keys};
 use hyper::http::uri::PathAndQuery;
 use mesh::proxy_ports;
 use serde::Deserialize;
+use serde_json::Value;
 use thiserror::Error;
 
 use crate::config::StatusOptions;
+use crate::json_object::object;
 
 /// One page of the application's metrics.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -22,7 +26,9 @@ impl ScrapeTarget {
     /// variable, which the injector wrote, else its port and path.
     pub fn parse_all(options: &StatusOptions) -> Result<Vec<Self>, TargetError> {
         let raw = match &options.prometheus_annotations {
-            Some(text) => serde_json::from_str(text).map_err(TargetError::Json)?,
+            Some(text) => object(text)
+                .and_then(|object| RawScrape::deserialize(Value::Object(object)))
+                .map_err(TargetError::Json)?,
             None => RawScrape::default(),
         };
         // Istio's rule: a word that is not a Boolean does not disable scraping.
@@ -31,7 +37,7 @@ impl ScrapeTarget {
         }
         let parse = |source, port: &str, path: &str| {
             Self::parse(port.trim(), path.trim(), options.port)
-                .map_err(|problem| TargetError::Target { source_name: source, problem })
+                .map_err(|problem| TargetError::new(source, problem))
         };
         if let Some(targets) = options.scrape_targets.as_deref().filter(|text| !is_blank(text)) {
             let targets = targets.split(',').map(str::trim).filter(|target| !target.is_empty());
@@ -55,6 +61,16 @@ impl ScrapeTarget {
         }
         let port = if is_blank(&raw.port) { DEFAULT_PORT } else { &raw.port };
         parse(PORT, port, &raw.path).map(|target| vec![target])
+    }
+
+    /// Returns a warning for each unknown field of the variable.
+    pub fn unknown_fields(options: &StatusOptions) -> Vec<String> {
+        let text = options.prometheus_annotations.as_deref();
+        let Some(Ok(fields)) = text.map(object) else { return Vec::new() };
+        let unknown = unknown_keys(&Value::Object(fields), FIELDS).into_iter().map(notice::unknown);
+        unknown
+            .map(|(field, problem)| format!("ISTIO_PROMETHEUS_ANNOTATIONS: {field}: {problem}"))
+            .collect()
     }
 
     fn parse(port: &str, path: &str, status_port: u16) -> Result<Self, TargetProblem> {
@@ -93,6 +109,14 @@ pub enum TargetError {
         /// Reason of the rejection.
         problem: TargetProblem,
     },
+}
+
+impl TargetError {
+    /// Names the annotation of the invalid part.
+    fn new(source_name: &'static str, problem: TargetProblem) -> Self {
+        let is_path = source_name == PORT && matches!(problem, TargetProblem::Path(_));
+        Self::Target { source_name: if is_path { PATH } else { source_name }, problem }
+    }
 }
 
 /// Invalid page of the application's metrics.
@@ -149,6 +173,9 @@ fn is_blank(text: &str) -> bool {
 const MOST_TARGETS: usize = 64;
 const TARGETS: &str = "prometheus.istio.io/scrape-targets";
 const PORT: &str = "prometheus.io/port";
+const PATH: &str = "prometheus.io/path";
+const FIELDS: Shape =
+    Shape::Keys("scrape path port", &[("targets", Shape::List(&Shape::Keys("port path", &[])))]);
 const STATUS_PORT: &str = "the agent's status port";
 const DEFAULT_PORT: &str = "80";
 const DEFAULT_PATH: &str = "/metrics";
@@ -157,16 +184,20 @@ const DEFAULT_PATH: &str = "/metrics";
 mod tests {
     use super::*;
 
-    fn parse(variable: Option<&str>, annotation: Option<&str>) -> Result<Vec<String>, String> {
-        let options = StatusOptions {
+    fn options(variable: Option<&str>, annotation: Option<&str>) -> StatusOptions {
+        StatusOptions {
             port: 15099,
             app_probers: None,
             prometheus_annotations: variable.map(str::to_owned),
             scrape_targets: annotation.map(str::to_owned),
             probe_localhost: false,
             metrics_on_loopback_only: false,
-        };
-        let targets = ScrapeTarget::parse_all(&options).map_err(|error| error.to_string())?;
+        }
+    }
+
+    fn parse(variable: Option<&str>, annotation: Option<&str>) -> Result<Vec<String>, String> {
+        let targets = ScrapeTarget::parse_all(&options(variable, annotation))
+            .map_err(|error| error.to_string())?;
         Ok(targets.iter().map(|target| format!("{}{}", target.port, target.path)).collect())
     }
 
@@ -177,6 +208,8 @@ mod tests {
         for (variable, annotation, expected) in [
             (None, None, &[][..]),
             (Some("{}"), None, &["80/metrics"]),
+            (Some("null"), None, &["80/metrics"]),
+            (Some(r#"{"path":null,"port":null,"targets":null}"#), None, &["80/metrics"]),
             (Some(r#"{"scrape":"true","path":"/m?x=y","port":"8080"}"#), None, &["8080/m?x=y"]),
             (Some(r#"{"scrape":"true","path":"m","port":""}"#), Some(" "), &["80/m"]),
             (Some(r#"{"scrape":"false","port":"8080"}"#), Some("81"), &[]),
@@ -188,6 +221,18 @@ mod tests {
             let found = parse(variable, annotation).unwrap();
             assert_eq!(found, expected, "{variable:?} {annotation:?}");
         }
+    }
+
+    #[test]
+    fn unknown_fields_of_the_variable_are_told() {
+        let text = r#"{"prot":"1","targets":[{"port":"81","pth":"/a"}],"path":"/a"}"#;
+        assert_eq!(
+            ScrapeTarget::unknown_fields(&options(Some(text), None)),
+            [
+                "ISTIO_PROMETHEUS_ANNOTATIONS: prot: unknown key; did you mean port?",
+                "ISTIO_PROMETHEUS_ANNOTATIONS: targets[0].pth: unknown key; did you mean path?",
+            ]
+        );
     }
 
     #[test]
@@ -216,6 +261,12 @@ mod tests {
     fn invalid_value_is_named() {
         for (variable, annotation, expected) in [
             (Some("x"), None, "ISTIO_PROMETHEUS_ANNOTATIONS: not a JSON object"),
+            (Some("[]"), None, "ISTIO_PROMETHEUS_ANNOTATIONS: not a JSON object"),
+            (
+                Some(r#"{"path":"/a b"}"#),
+                None,
+                "annotation prometheus.io/path: \"/a b\" is not a path of a URL",
+            ),
             (Some(r#"{"port":"0"}"#), None, "annotation prometheus.io/port: \"0\" is not a port"),
             (None, Some("x:/a"), "annotation prometheus.istio.io/scrape-targets: \"x\" is not"),
             (None, Some("80:/a b"), "annotation prometheus.istio.io/scrape-targets: \"/a b\" is"),

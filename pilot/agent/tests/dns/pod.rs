@@ -103,6 +103,7 @@ impl Pod {
             resolv_conf: resolv_conf.path().to_owned(),
             forward_parallel: settings.parallel,
             forward_timeout: settings.timeout,
+            forwards_before_table: settings.listen.iter().any(|address| address.port() == 53),
         };
         let (names, receiver) = watch::channel(None);
         let metrics = Metrics::default();

@@ -7,8 +7,8 @@ use std::process::{Child as Process, ChildStdin, Command, Stdio};
 use mesh::mesh_config::MeshConfig;
 use pilot_discovery::connections::Connections;
 use pilot_discovery::grpc;
-use pilot_discovery::listener::{self, Plaintext};
-use pilot_discovery::metrics::Metrics;
+use pilot_discovery::listener::{self, Limit, Plaintext};
+use pilot_discovery::metrics::{Count, Metrics};
 use pilot_discovery::publish::{self, Input, Queue};
 use pilot_discovery::source::Source;
 use pilot_registry::event::{Event, Update};
@@ -85,7 +85,8 @@ pub(crate) fn serve(services: usize, port: usize, changes: u32) {
     let listener = listener::bind("--grpcAddr", (Ipv4Addr::LOCALHOST, port).into()).unwrap();
     println!("{}", listener.local_addr().unwrap());
     let (_stop, stopped) = watch::channel(false);
-    runtime.spawn(listener::serve(listener, Plaintext, grpc::discovery(source), stopped));
+    let limit = Limit::new("--grpcAddr", 100_000, Count::default());
+    runtime.spawn(listener::serve(listener, limit, Plaintext, grpc::discovery(source), stopped));
     for (line, change) in std::io::stdin().lines().zip(0..) {
         line.unwrap();
         let slice = slice(0, Condition::Ready, 1 + change);

@@ -21,10 +21,10 @@ pub struct CertificateArgs {
     /// it is `default`]
     #[arg(long = "caSecret", value_name = "NAME", value_parser = kube_access::names::subdomain)]
     pub ca_secret: Option<String>,
-    /// Service by which proxies reach this program, in its certificate
-    #[arg(long = "serviceName", value_name = "NAME", default_value = "istiod",
-          value_parser = kube_access::names::label)]
-    pub service: String,
+    /// Service by which proxies reach this program, in its certificate [default: istiod, with the
+    /// revision as suffix unless it is `default`]
+    #[arg(long = "serviceName", value_name = "NAME", value_parser = kube_access::names::label)]
+    pub service: Option<String>,
     /// Further DNS name or address in the server's certificate; may be repeated
     #[arg(long = "extraName", value_name = "NAME", value_parser = parse_name)]
     pub extra_names: Vec<String>,

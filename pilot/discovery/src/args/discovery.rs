@@ -57,6 +57,11 @@ pub struct DiscoveryArgs {
     /// Address of the metrics; empty to switch it off
     #[arg(long = "monitoringAddr", value_name = "ADDRESS", default_value = ":15014")]
     pub monitoring_addr: ListenAddress,
+    /// Connections of a listener, beyond which new ones are closed at once. A proxy needs one, and
+    /// about 50 kB
+    #[arg(long = "maxConnections", value_name = "NUMBER", default_value = "10000",
+          value_parser = max_connections)]
+    pub max_connections: usize,
     /// Flags about certificates and authentication.
     #[command(flatten)]
     pub certificates: CertificateArgs,
@@ -101,6 +106,11 @@ impl DiscoveryArgs {
             RegistryKind::Files => ListenAddress::OFF,
         })
     }
+}
+
+fn max_connections(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=1_000_000).contains(number));
+    number.ok_or_else(|| "expected a number from 1 to 1000000".to_owned())
 }
 
 fn domain(text: &str) -> Result<String, String> {

@@ -20,7 +20,7 @@ use webhook_certs::status::Status;
 use webhook_certs::workload::authority::WorkloadAuthority;
 use webhook_certs::workload::ca_folder::CaFolder;
 
-pub use self::metrics::CertificateMetrics;
+pub use self::metrics::{CA_METRICS, CertificateMetrics};
 use crate::args::DiscoveryArgs;
 
 /// The CA of workloads, kept up to date.
@@ -120,7 +120,10 @@ fn options(args: &DiscoveryArgs) -> Options {
     Options {
         namespace: args.namespace.clone(),
         install: Options::for_revision(PROGRAM, revision),
-        service: certificates.service.clone(),
+        service: certificates
+            .service
+            .clone()
+            .unwrap_or_else(|| Options::for_revision("istiod", revision)),
         cluster_domain: args.domain.clone(),
         extra_names: certificates.extra_names.iter().cloned().chain([pilot]).collect(),
         revision: revision.to_owned(),
@@ -141,3 +144,25 @@ pub fn default_ca_folder() -> PathBuf {
 }
 
 const PROGRAM: &str = "pilot-discovery";
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::{Arguments, Command};
+
+    #[test]
+    fn names_follow_the_revision() {
+        for (revision, suffix) in [("", ""), ("default", ""), ("canary", "-canary")] {
+            let args = ["pilot-discovery", "discovery", "--revision", revision];
+            let Command::Discovery(args) = Arguments::parse_from(args).command else {
+                panic!("another command")
+            };
+            let options = options(&args);
+            assert_eq!(options.service, format!("istiod{suffix}"));
+            assert_eq!(options.secret_name, format!("pilot-discovery-ca{suffix}"));
+            assert_eq!(options.install, format!("pilot-discovery{suffix}"));
+        }
+    }
+}

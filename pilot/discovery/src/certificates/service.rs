@@ -54,7 +54,10 @@ impl CertificateService {
         let now = self.certificates.serving.client_time(Timestamp::now());
         let certificate = authority
             .issue(&key, &identity, validity(request.validity_duration), now)
-            .map_err(|error| failure(&error))?;
+            .map_err(|error| {
+                self.metrics.unsigned.inc();
+                failure(&error)
+            })?;
         self.metrics.signed.inc();
         let not_after = certificate.lifetime().not_after;
         tracing::debug!(%identity, %not_after, "a certificate was signed");

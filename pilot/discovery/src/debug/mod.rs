@@ -68,14 +68,17 @@ pub fn router(source: Source, certificates: Option<Certificates>) -> Router {
     Router::new().route("/ready", get(ready)).merge(debug.with_state(source))
 }
 
-/// Returns the route of the metrics.
-pub fn metrics(metrics: &Metrics, queue: &Queue) -> Router {
+/// Returns the route of the metrics, those of the CA among them if there is one.
+pub fn metrics(metrics: &Metrics, queue: &Queue, certificates: Option<Certificates>) -> Router {
     let (metrics, queue) = (metrics.clone(), queue.clone());
     let page = async move || -> Result<Response, Problem> {
         let services = queue.inspect(mesh::service_count).await.ok_or_else(Problem::ending)?;
         metrics.services.set(services);
-        let mut text = String::new();
-        let encoded = prometheus_client::encoding::text::encode(&mut text, &metrics.registry());
+        let (mut text, mut registry) = (String::new(), metrics.registry());
+        if let Some(certificates) = &certificates {
+            registry.register_collector(Box::new(certificates.clone()));
+        }
+        let encoded = prometheus_client::encoding::text::encode(&mut text, &registry);
         encoded.map_err(|error| {
             Problem(StatusCode::INTERNAL_SERVER_ERROR, format!("writing the metrics: {error}"))
         })?;

@@ -2,10 +2,12 @@
 //! what waits in the queue becomes one state.
 
 mod publisher;
+mod push_time;
 mod queue;
 #[cfg(test)]
 mod tests;
 mod view_key;
 
 pub use publisher::{Input, ProxyId, Publisher};
+pub use push_time::PushTime;
 pub use queue::{Queue, Subscription, start};

@@ -107,6 +107,11 @@ impl Publisher {
         self.state.as_ref()
     }
 
+    /// Objects of the registry.
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+
     /// Policies of mutual TLS.
     pub fn policies(&self) -> &[PeerAuthentication] {
         self.policies.as_deref().unwrap_or_default()

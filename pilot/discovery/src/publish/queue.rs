@@ -6,6 +6,7 @@ use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use pilot_routing::view::ProxyView;
@@ -13,6 +14,7 @@ use pilot_xds::service::Variant;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::publisher::{Input, ProxyId, Publisher};
+use super::push_time::PushTime;
 use crate::resources::Published;
 
 /// Handle to the publisher. Clones share it.
@@ -28,11 +30,13 @@ pub struct Queue {
 pub struct Subscription {
     /// Number of the stream.
     pub id: ProxyId,
+    /// Time of the states that the stream has not taken.
+    pub push: PushTime,
     commands: mpsc::UnboundedSender<Command>,
 }
 
 enum Command {
-    Input(Input),
+    Input(Input, Instant),
     Connect(ProxyId, Joining),
     Disconnect(ProxyId),
     Inspect(Box<dyn FnOnce(&Publisher) + Send>),
@@ -41,7 +45,7 @@ enum Command {
 impl Debug for Command {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Self::Input(_) => "Input",
+            Self::Input(..) => "Input",
             Self::Connect(..) => "Connect",
             Self::Disconnect(_) => "Disconnect",
             Self::Inspect(_) => "Inspect",
@@ -56,6 +60,7 @@ pub fn start() -> Result<Queue> {
     let publishing = Publishing {
         publisher: Publisher::new(),
         channels: HashMap::new(),
+        since: None,
         waiting: Vec::new(),
         synced,
     };
@@ -67,7 +72,7 @@ pub fn start() -> Result<Queue> {
 impl Queue {
     /// Adds a change of the mesh.
     pub fn offer(&self, input: Input) {
-        self.send(Command::Input(input));
+        self.send(Command::Input(input, Instant::now()));
     }
 
     /// True once objects and settings were listed.
@@ -82,9 +87,11 @@ impl Queue {
         variant: Variant,
     ) -> Option<(Subscription, watch::Receiver<Published>)> {
         let id = ProxyId(self.last_id.fetch_add(1, Ordering::Relaxed));
-        let subscription = Subscription { id, commands: self.commands.clone() };
+        let push = PushTime::default();
+        let commands = self.commands.clone();
         let (reply, published) = oneshot::channel();
-        self.send(Command::Connect(id, Joining { view, variant, reply }));
+        self.send(Command::Connect(id, Joining { view, variant, push: push.clone(), reply }));
+        let subscription = Subscription { id, push, commands };
         Some((subscription, published.await.ok()?))
     }
 
@@ -117,13 +124,16 @@ impl Drop for Subscription {
 struct Joining {
     view: ProxyView,
     variant: Variant,
+    push: PushTime,
     reply: oneshot::Sender<watch::Receiver<Published>>,
 }
 
 /// State of the thread.
 struct Publishing {
     publisher: Publisher,
-    channels: HashMap<ProxyId, watch::Sender<Published>>,
+    channels: HashMap<ProxyId, (watch::Sender<Published>, PushTime)>,
+    /// Time of the oldest input that is not published.
+    since: Option<Instant>,
     /// Proxies that connected before the mesh was known.
     waiting: Vec<(ProxyId, Joining)>,
     synced: watch::Sender<bool>,
@@ -147,7 +157,8 @@ impl Publishing {
     /// Takes a command. Returns true if the mesh may have changed.
     fn take(&mut self, command: Command) -> bool {
         match command {
-            Command::Input(input) => {
+            Command::Input(input, at) => {
+                self.since.get_or_insert(at);
                 self.publisher.apply(input);
                 return true;
             }
@@ -166,8 +177,10 @@ impl Publishing {
     }
 
     fn publish(&mut self) {
+        let since = self.since.take().unwrap_or_else(Instant::now);
         for (id, published) in self.publisher.publish() {
-            if let Some(channel) = self.channels.get(&id) {
+            if let Some((channel, push)) = self.channels.get(&id) {
+                push.publish(since);
                 channel.send_replace(published);
             }
         }
@@ -181,9 +194,9 @@ impl Publishing {
     }
 
     fn connect(&mut self, id: ProxyId, joining: Joining) {
-        let Joining { view, variant, reply } = joining;
+        let Joining { view, variant, push, reply } = joining;
         let (channel, published) = watch::channel(self.publisher.connect(id, view, variant));
-        self.channels.insert(id, channel);
+        self.channels.insert(id, (channel, push));
         // A stream that has ended disconnects.
         let _ = reply.send(published);
     }

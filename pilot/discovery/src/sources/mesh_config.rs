@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context as _, Result, anyhow};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::watcher::{self, Event};
@@ -38,7 +38,11 @@ impl Reader {
         if config.root_namespace.is_empty() {
             config.root_namespace.clone_from(&self.namespace);
         }
-        Ok(MeshView { cluster_id: Arc::clone(&self.cluster_id), ..MeshView::new(&config) })
+        let mesh = MeshView { cluster_id: Arc::clone(&self.cluster_id), ..MeshView::new(&config) };
+        if let Some(log) = &mesh.access_log {
+            log.validate().context("accessLogFormat")?;
+        }
+        Ok(mesh)
     }
 
     /// Follows a file. The last valid document stays in use.
@@ -49,7 +53,10 @@ impl Reader {
                 .map_err(|error| format!("--meshConfig {name}: reading failed: {error}"))
         };
         let offer = |text: &String| {
-            let mesh = self.read(text).map_err(|error| format!("--meshConfig {name}: {error}"))?;
+            let mesh = self.read(text).map_err(|error| {
+                sink.rejected(KIND);
+                format!("--meshConfig {name}: {error:#}")
+            })?;
             sink.settings(Input::Mesh(mesh));
             Ok(())
         };
@@ -93,10 +100,13 @@ impl Reader {
             is_failing = false;
             match self.read(&text) {
                 Ok(mesh) => sink.settings(Input::Mesh(mesh)),
-                Err(error) => tracing::warn!(
-                    "ConfigMap {}/{name}: key {KEY}: {error}; the last valid settings stay",
-                    self.namespace
-                ),
+                Err(error) => {
+                    sink.rejected(KIND);
+                    tracing::warn!(
+                        "ConfigMap {}/{name}: key {KEY}: {error:#}; the last valid settings stay",
+                        self.namespace
+                    );
+                }
             }
         }
     }
@@ -108,4 +118,6 @@ fn document(map: ConfigMap) -> String {
 
 const CONFIG_MAP: &str = "istio";
 const KEY: &str = "mesh";
+/// Kind of the settings, in metrics.
+const KIND: &str = "MeshConfig";
 const PAUSE: Duration = Duration::from_secs(1);

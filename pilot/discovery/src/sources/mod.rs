@@ -10,14 +10,16 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use mesh::spiffe::TrustDomain;
 use pilot_registry::event::Event;
+use pilot_registry::files;
+use pilot_registry::index::Index;
+use pilot_registry::kubernetes::{self, Audited, Watchdog};
 use pilot_registry::manifest::ObjectDefaults;
-use pilot_registry::{files, kubernetes};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub use self::client::client;
 use crate::args::{DiscoveryArgs, RegistryKind};
-use crate::metrics::{Metrics, TypeLabel};
+use crate::metrics::{EventLabel, KindLabel, Metrics, TypeLabel};
 use crate::publish::{Input, Queue};
 
 /// Sink of the sources.
@@ -58,7 +60,9 @@ pub async fn follow(args: &DiscoveryArgs, sink: Sink) -> Result<JoinSet<()>> {
         }
         let sink = sink.clone();
         tasks.spawn(async move {
-            match kubernetes::watch(client, defaults, |event| sink.registry(event)).await {}
+            let watchdog = Watchdog::new(sink.clone());
+            let offer = |event| sink.registry(event);
+            match kubernetes::watch(client, defaults, &watchdog, offer).await {}
         });
     }
     if let Some(file) = args.mesh_config.clone() {
@@ -74,7 +78,14 @@ async fn follow_files(directory: &Path, defaults: ObjectDefaults, sink: Sink) {
 impl Sink {
     fn registry(&self, event: Event) {
         self.metrics.updates.get_or_create(&TypeLabel::REGISTRY).inc();
+        let (r#type, name) = event.names();
+        self.metrics.events.get_or_create(&EventLabel { r#type, event: name }).inc();
         self.queue.offer(Input::Registry(Box::new(event)));
+    }
+
+    /// Counts an invalid document or object.
+    fn rejected(&self, kind: &'static str) {
+        self.metrics.rejected.get_or_create(&KindLabel { kind }).inc();
     }
 
     fn settings(&self, input: Input) {
@@ -86,6 +97,19 @@ impl Sink {
             }
         }
         self.queue.offer(input);
+    }
+}
+
+impl Audited for Sink {
+    async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Index) -> T + Send + 'static,
+    ) -> Option<T> {
+        self.queue.inspect(|publisher| question(publisher.index())).await
+    }
+
+    fn count(&self, kind: &'static str, objects: usize) {
+        self.metrics.drift.get_or_create(&KindLabel { kind }).add(objects as u64);
     }
 }
 

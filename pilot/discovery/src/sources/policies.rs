@@ -18,20 +18,27 @@ use tokio::time::sleep;
 use super::{FILES_INTERVAL, Sink};
 use crate::publish::Input;
 
-/// Known policies. An invalid object counts as absent.
-#[derive(Debug, Default)]
+/// Known policies. An object that became invalid stays as it was: to drop a strict policy would
+/// open its workloads. Without a valid state it counts as absent.
+#[derive(Clone, Debug, Default)]
 struct Policies {
     known: BTreeMap<ObjectKey, PeerAuthentication>,
 }
 
 impl Policies {
-    fn set(&mut self, key: ObjectKey, object: &Value) {
-        match PeerAuthentication::from_object(object) {
+    /// Takes an object. `before` are the policies known before.
+    fn set(&mut self, key: ObjectKey, object: &Value, before: &Self, sink: &Sink) {
+        let policy = PeerAuthentication::from_object(object).or_else(|error| {
+            sink.rejected(KIND);
+            let last = before.known.get(&key).cloned();
+            let effect =
+                if last.is_some() { "its last valid state stays" } else { "it is not used" };
+            tracing::warn!("{error}; {effect}");
+            last.ok_or(error)
+        });
+        match policy {
             Ok(policy) => drop(self.known.insert(key, policy)),
-            Err(error) => {
-                tracing::warn!("{error}; the mesh does not use it");
-                self.known.remove(&key);
-            }
+            Err(_) => drop(self.known.remove(&key)),
         }
     }
 
@@ -56,11 +63,14 @@ pub(super) async fn watch(client: Client, sink: Sink) {
                 continue;
             }
             Ok(Event::InitApply(object)) => {
-                set(&mut listing, &object);
+                set(&mut listing, &object, &policies, &sink);
                 continue;
             }
             Ok(Event::InitDone) => policies = std::mem::take(&mut listing),
-            Ok(Event::Apply(object)) => set(&mut policies, &object),
+            Ok(Event::Apply(object)) => {
+                let before = policies.clone();
+                set(&mut policies, &object, &before, &sink);
+            }
             Ok(Event::Delete(object)) => drop(policies.known.remove(&key(&object))),
             Err(error) if is_undefined(&error) => {
                 policies = Policies::default();
@@ -91,9 +101,9 @@ fn is_undefined(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404)
 }
 
-fn set(policies: &mut Policies, object: &DynamicObject) {
+fn set(policies: &mut Policies, object: &DynamicObject, before: &Policies, sink: &Sink) {
     let Ok(value) = serde_json::to_value(object) else { return };
-    policies.set(key(object), &value);
+    policies.set(key(object), &value, before, sink);
 }
 
 fn key(object: &DynamicObject) -> ObjectKey {
@@ -110,13 +120,14 @@ pub(super) async fn follow_directory(directory: &Path, sink: &Sink) {
         let files = files.map_err(|error| format!("{}: {error}", directory.display()))?;
         Ok(files.values().flat_map(|content| files::objects_of_kind(content, KIND)).collect())
     };
+    let mut known = Policies::default();
     let offer = |objects: &Vec<Value>| {
-        let mut policies = Policies::default();
+        let before = std::mem::take(&mut known);
         for object in objects {
             let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
-            policies.set(ObjectKey::new(text("namespace"), text("name")), object);
+            known.set(ObjectKey::new(text("namespace"), text("name")), object, &before, sink);
         }
-        sink.settings(policies.input());
+        sink.settings(known.input());
         Ok(())
     };
     match local_files::follow(FILES_INTERVAL, None, "the last policies stay", read, offer).await {}

@@ -1,23 +1,33 @@
 //! The listener with TLS in this process, with the services that certificates need.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use axum::Extension;
 use axum::routing::get;
-use axum::{Extension, Router};
 use e2e::api_servers::ApiServers;
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::PostParams;
 use kube::{Api, Client};
+use mesh::mesh_config::MeshConfig;
 use mesh::spiffe::TrustDomain;
 use pilot_discovery::authentication::{Authenticator, Tls, TokenReviewer};
 use pilot_discovery::certificates::service::{CertificateService, METHOD};
 use pilot_discovery::certificates::{CertificateMetrics, Certificates};
+use pilot_discovery::connections::Connections;
+use pilot_discovery::grpc;
 use pilot_discovery::identity::Caller;
-use pilot_discovery::listener;
+use pilot_discovery::listener::{self, Limit};
+use pilot_discovery::metrics::{Count, Metrics};
+use pilot_discovery::publish::{self, Input};
+use pilot_discovery::source::Source;
+use pilot_registry::files::Directory;
+use pilot_registry::manifest::ObjectDefaults;
+use pilot_routing::view::MeshView;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -64,7 +74,7 @@ impl ControlPlane {
             watch::channel(Some(TrustDomain::parse("cluster.local")?)).1,
         );
         let service = CertificateService::new(certificates.clone(), CertificateMetrics::default());
-        let router = Router::new().route_service(METHOD, service).route(
+        let router = grpc::discovery(source()?).route_service(METHOD, service).route(
             "/whoami",
             get(async |Extension(caller): Extension<Caller>| format!("{caller:?}")),
         );
@@ -74,12 +84,29 @@ impl ControlPlane {
         let (stop, stopped) = watch::channel(false);
         let tls = Tls::new(certificates.server_config());
         tasks.spawn(async move {
-            listener::serve(listener, tls, router, stopped).await;
+            let limit = Limit::new("--secureGRPCAddr", 100, Count::default());
+            listener::serve(listener, limit, tls, router, stopped).await;
             Ok(())
         });
         let roots = roots(&admin).await?;
         Ok(Self { admin, address, roots, _stop: stop, _tasks: tasks })
     }
+}
+
+/// States of a mesh in which the pod `neighbour` of the namespace `shop` has the account of its
+/// name.
+fn source() -> Result<Source> {
+    let queue = publish::start()?;
+    let neighbour = "apiVersion: v1\nkind: Pod\nmetadata: {name: neighbour, namespace: shop}\n\
+        spec: {serviceAccountName: neighbour}\n\
+        status: {phase: Running, podIP: 10.0.0.1, podIPs: [{ip: 10.0.0.1}]}\n";
+    let files = BTreeMap::from([("pod.yaml".to_owned(), neighbour.as_bytes().to_vec())]);
+    for event in Directory::new(ObjectDefaults::default()).update(&files).events {
+        queue.offer(Input::Registry(Box::new(event)));
+    }
+    queue.offer(Input::PeerAuthentications(Vec::new()));
+    queue.offer(Input::Mesh(MeshView::new(&MeshConfig::parse("").map_err(anyhow::Error::msg)?)));
+    Ok(Source { queue, connections: Connections::default(), metrics: Metrics::default() })
 }
 
 /// Waits for the roots of the namespace `shop`.

@@ -41,6 +41,7 @@ fn main() -> Result<ExitCode> {
         tokens_of_others_are_unauthenticated
         token_of_a_deleted_pod_is_rejected
         requested_lifetime_is_bounded
+        stream_of_a_node_of_another_workload_is_refused
     ];
     let conclusion = libtest_mimic::run(&arguments, trials);
     runtime.shutdown_background();

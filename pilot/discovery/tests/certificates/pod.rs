@@ -1,5 +1,6 @@
 //! A pod with its token, whose agent calls the control plane.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -7,15 +8,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
 use http::Request;
 use http_body_util::BodyExt as _;
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::Api;
 use kube::api::PostParams;
-use pilot_agent::channel::{ChannelOptions, ControlPlane as Channel, Identity};
+use pilot_agent::channel::{ChannelError, ChannelOptions, ControlPlane as Channel, Identity};
 use pilot_agent::config::RootSource;
 use pilot_agent::secrets::client::{CertificateClient, RequestError};
+use pilot_xds::messages::{DeltaDiscoveryRequest, Node};
+use pilot_xds::service::{DiscoveryService, Variant};
+use pilot_xds::type_urls::CLUSTER;
+use prost::Message;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -23,6 +29,7 @@ use rustls::sign::CertifiedKey;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
+use tokio_stream::StreamExt as _;
 use tower::ServiceExt as _;
 
 use crate::control_plane::ControlPlane;
@@ -107,6 +114,38 @@ impl<'a> TestPod<'a> {
         Ok(String::from_utf8(body.to_vec())?)
     }
 
+    /// Opens a stream for a node, and returns the answer to its first request.
+    pub(crate) async fn discover(
+        &self,
+        identity: Option<Identity>,
+        node: &str,
+        service_account: &str,
+    ) -> Result<(), tonic::Status> {
+        let with_token = identity.is_none();
+        let server = self.channel(identity, with_token).server();
+        let failed = |error: ChannelError| tonic::Status::unknown(error.to_string());
+        let account = Text { text: service_account.to_owned() };
+        let metadata = Metadata { fields: [("SERVICE_ACCOUNT".to_owned(), account)].into() };
+        let metadata = metadata.encode_to_vec().into();
+        let node = Node { id: node.to_owned(), metadata, ..Node::default() };
+        let request = DeltaDiscoveryRequest {
+            node: Some(node.encode_to_vec().into()),
+            type_url: CLUSTER.to_owned(),
+            ..DeltaDiscoveryRequest::default()
+        };
+        // The stream of requests stays open.
+        let first = tokio_stream::once(Bytes::from(request.encode_to_vec()));
+        let requests = first.chain(tokio_stream::pending());
+        let requests = server.request(requests).map_err(failed)?;
+        let channel = server.connect().await.map_err(failed)?;
+        let service = DiscoveryService::Aggregated;
+        let opened = pilot_xds::client::open(channel, service, Variant::Delta, requests).await?;
+        match opened.into_inner().message().await? {
+            Some(_) => Ok(()),
+            None => Err(tonic::Status::unknown("the stream has ended")),
+        }
+    }
+
     fn channel(&self, identity: Option<Identity>, with_token: bool) -> Channel {
         let options = ChannelOptions {
             address: self.control_plane.address.to_string(),
@@ -157,6 +196,20 @@ impl<'a> TestPod<'a> {
     fn path(&self, name: &str) -> std::path::PathBuf {
         Path::new(self.folder.path()).join(name)
     }
+}
+
+/// Metadata of a node, `google.protobuf.Struct`.
+#[derive(Clone, PartialEq, Message)]
+struct Metadata {
+    #[prost(btree_map = "string, message", tag = "1")]
+    fields: BTreeMap<String, Text>,
+}
+
+/// `google.protobuf.Value` that is a text.
+#[derive(Clone, PartialEq, Message)]
+struct Text {
+    #[prost(string, tag = "3")]
+    text: String,
 }
 
 /// Claims of a token.

@@ -146,6 +146,41 @@ pub(crate) async fn requested_lifetime_is_bounded(control_plane: &ControlPlane) 
     Ok(())
 }
 
+pub(crate) async fn stream_of_a_node_of_another_workload_is_refused(
+    control_plane: &ControlPlane,
+) -> Result<()> {
+    let pod = TestPod::create(control_plane, "spy").await?;
+    let chain = pod.sign(&pod.request(&[])?, DAY).await?;
+    let by_certificate = Some(pod.identity(&chain)?);
+    let node = |pod: &str, namespace: &str| {
+        format!("sidecar~10.0.0.9~{pod}.{namespace}~{namespace}.svc.cluster.local")
+    };
+    for identity in [None, by_certificate.clone()] {
+        pod.discover(identity.clone(), &node("spy", "shop"), "spy").await?;
+        pod.discover(identity.clone(), &node("spy", "shop"), "").await?;
+        for (claimed, account, reason) in [
+            (node("spy", "bank"), "spy", "claims the namespace \"bank\""),
+            (node("spy", "shop"), "vault", "claims the service account \"vault\""),
+        ] {
+            denied(pod.discover(identity.clone(), &claimed, account).await, reason)?;
+        }
+    }
+    let neighbour = node("neighbour", "shop");
+    denied(pod.discover(None, &neighbour, "spy").await, "claims the pod \"neighbour\"")?;
+    let by_certificate = pod.discover(by_certificate, &neighbour, "spy").await;
+    denied(by_certificate, "has another service account than spy")
+}
+
+fn denied(outcome: Result<(), tonic::Status>, reason: &str) -> Result<()> {
+    match outcome {
+        Err(status) if status.code() == tonic::Code::PermissionDenied => {
+            ensure!(status.message().contains(reason), "{status}");
+            Ok(())
+        }
+        other => anyhow::bail!("{reason}: {other:?}"),
+    }
+}
+
 fn unauthenticated(outcome: Result<Vec<String>, RequestError>, reason: &str) -> Result<()> {
     match outcome {
         Err(RequestError::Unauthenticated { status, .. }) => {

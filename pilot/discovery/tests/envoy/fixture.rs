@@ -102,7 +102,12 @@ impl Fixture {
     }
 
     pub(crate) fn start_envoy(&mut self) {
-        let file = self.folder.write("envoy.json", self.bootstrap().to_string()).unwrap();
+        self.start_envoy_as("sidecar");
+    }
+
+    /// Starts Envoy as a proxy of this type.
+    pub(crate) fn start_envoy_as(&mut self, kind: &str) {
+        let file = self.folder.write("envoy.json", self.bootstrap(kind).to_string()).unwrap();
         let envoy = Programs::find().unwrap().envoy().unwrap();
         let file = file.display().to_string();
         let arguments = ["-c", &file, "--disable-hot-restart", "--concurrency", "1"];
@@ -145,6 +150,12 @@ impl Fixture {
         self.server.said().unwrap()
     }
 
+    /// Reads a page of Envoy's admin interface.
+    pub(crate) fn admin(&self, path: &str) -> Result<String, String> {
+        let page = http::get(self.admin, path).and_then(http::Response::expect_ok);
+        page.map_err(|error| format!("{error:#}"))
+    }
+
     /// Checks that Envoy has rejected nothing and waits for nothing.
     pub(crate) fn is_at_rest(&self) {
         let page = http::get(self.admin, "/stats").unwrap().expect_ok().unwrap();
@@ -155,7 +166,7 @@ impl Fixture {
         }
     }
 
-    fn bootstrap(&self) -> Value {
+    fn bootstrap(&self, kind: &str) -> Value {
         let http2 = json!({"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
             "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
             "explicit_http_config": {"http2_protocol_options": {}},
@@ -164,7 +175,7 @@ impl Fixture {
         let ads = json!({"ads": {}, "resource_api_version": "V3", "initial_fetch_timeout": "0s"});
         json!({
             "node": {
-                "id": "sidecar~127.0.0.1~client-1.shop~shop.svc.cluster.local",
+                "id": format!("{kind}~127.0.0.1~client-1.shop~shop.svc.cluster.local"),
                 "cluster": "client",
                 "metadata": {"INTERCEPTION_MODE": "NONE"},
             },

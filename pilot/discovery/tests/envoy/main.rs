@@ -5,7 +5,7 @@
 mod fixture;
 mod objects;
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 
 use serde_json::Value;
 
@@ -103,7 +103,13 @@ fn rejected_listener_is_shown_and_others_work() {
     wait_for("the rejection", || rejected().map(drop));
     let reason = rejected().unwrap()["reason"].to_string();
     assert!(reason.contains("ddress already in use"), "{reason}");
-    assert!(fixture.metrics().contains("pilot_total_xds_rejects{type=\"lds\"} "));
+    let metrics = fixture.metrics();
+    assert!(metrics.contains("pilot_total_xds_rejects{type=\"lds\"} "));
+    // A rejected change has arrived too.
+    for name in ["pilot_proxy_convergence_time_count", "pilot_proxy_queue_time_count"] {
+        let count = metrics.lines().find_map(|line| line.strip_prefix(name));
+        assert!(count.is_some_and(|count| count.trim() != "0"), "{name}: {metrics}");
+    }
     assert!(fixture.log().contains("the proxy rejected a resource"), "{}", fixture.log());
     expect(port, "web", "one").unwrap();
     drop(holder);
@@ -137,5 +143,36 @@ fn policies_and_settings_of_files_apply_at_run_time() {
         let is_logged = fixture.log().contains("the last valid settings stay");
         if is_logged { Ok(()) } else { Err(fixture.log()) }
     });
+    // As is one with a format that every Envoy would reject.
+    fixture.settings("{accessLogFile: /dev/stdout, accessLogFormat: '%NOPE%'}\n");
+    wait_for("the warning about the format", || {
+        let warning = "accessLogFormat: %NOPE%: unknown or unsupported operator";
+        if fixture.log().contains(warning) { Ok(()) } else { Err(fixture.log()) }
+    });
     assert_eq!(config()["mesh"]["outboundTrafficPolicy"], "RegistryOnly");
+    let rejected = "pilot_total_rejected_configs{kind=\"MeshConfig\"} 2";
+    assert!(fixture.metrics().contains(rejected), "{}", fixture.metrics());
+}
+
+/// Without resources Gateway a router has no listener. Its agent is ready once Envoy is live and
+/// has an answer about clusters and one about listeners.
+#[test]
+fn router_without_listeners_becomes_ready() {
+    let port = e2e::port::free_port().unwrap();
+    let mesh = Mesh::default().service("web", port, &[SocketAddr::from(([127, 0, 0, 1], port))]);
+    let mut fixture = Fixture::start(&mesh);
+    fixture.start_envoy_as("router");
+    wait_for("readiness", || match fixture.admin("/ready")?.as_str() {
+        "LIVE\n" => Ok(()),
+        state => Err(state.to_owned()),
+    });
+    let stats = fixture.admin("/stats").unwrap();
+    for kind in ["cluster_manager.cds", "listener_manager.lds"] {
+        assert!(stats.contains(&format!("{kind}.update_success: 1\n")), "{kind}: {stats}");
+    }
+    assert_eq!(fixture.admin("/listeners").unwrap(), "");
+    let clusters = fixture.admin("/clusters").unwrap();
+    let endpoint = format!("outbound|{port}||web.shop.svc.cluster.local::127.0.0.1:{port}::");
+    assert!(clusters.contains(&endpoint), "{clusters}");
+    fixture.is_at_rest();
 }

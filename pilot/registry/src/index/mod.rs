@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 use self::endpoints::endpoint_sets;
 use self::objects::Objects;
+#[cfg(feature = "kubernetes")]
+pub(crate) use self::objects::Stored;
 use crate::changes::Changes;
 use crate::event::{Event, ObjectKey};
 use crate::hostname::Hostname;
@@ -29,7 +31,7 @@ pub struct Index {
 
 /// Values to derive anew.
 #[derive(Debug, Default)]
-struct Marks {
+pub(crate) struct Marks {
     /// Hostnames of services that were removed or replaced.
     hostnames: BTreeSet<Hostname>,
     services: BTreeSet<ObjectKey>,
@@ -57,6 +59,18 @@ impl Index {
     /// True if the objects of each kind were listed once: the snapshot is not one of a start.
     pub fn is_listed(&self) -> bool {
         self.objects.is_listed()
+    }
+
+    /// Names of the objects of a kind.
+    #[cfg(feature = "kubernetes")]
+    pub(crate) fn keys<T: Stored>(&self) -> BTreeSet<ObjectKey> {
+        T::keys(&self.objects).into_iter().collect()
+    }
+
+    /// True if the index has an equal object.
+    #[cfg(feature = "kubernetes")]
+    pub(crate) fn has<T: Stored>(&self, object: &T) -> bool {
+        object.is_in(&self.objects)
     }
 
     /// Applies an event. Returns the differences between the snapshots before and after it.

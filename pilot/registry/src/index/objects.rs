@@ -18,7 +18,7 @@ use crate::workload::Workload;
 
 /// The objects of all kinds.
 #[derive(Debug, Default)]
-pub(super) struct Objects {
+pub(crate) struct Objects {
     services: HashMap<ObjectKey, Arc<Service>>,
     slices: HashMap<ObjectKey, Slice>,
     /// Names of slices by their service.
@@ -45,10 +45,12 @@ struct StoredPod {
 }
 
 /// Kind of objects.
-pub(super) trait Stored: Sized {
+pub(crate) trait Stored: Sized {
     const KIND: &'static str;
     fn key(&self) -> ObjectKey;
     fn keys(objects: &Objects) -> Vec<ObjectKey>;
+    /// True if the objects have an equal one.
+    fn is_in(&self, objects: &Objects) -> bool;
     fn put(self, objects: &mut Objects, marks: &mut Marks);
     fn remove(key: &ObjectKey, objects: &mut Objects, marks: &mut Marks);
 }
@@ -140,6 +142,14 @@ impl Objects {
 }
 
 impl StoredPod {
+    fn new(pod: Pod, nodes: &HashMap<Arc<str>, Locality>) -> Self {
+        let Pod { workload, own_locality, created, is_finished } = pod;
+        let own_locality = own_locality.map(Box::new);
+        let mut pod = Self { workload: Arc::new(workload), own_locality, created, is_finished };
+        pod.place(nodes);
+        pod
+    }
+
     fn place(&mut self, nodes: &HashMap<Arc<str>, Locality>) {
         let of_node = || nodes.get(&self.workload.node).cloned().unwrap_or_default();
         let locality = self.own_locality.as_deref().cloned().unwrap_or_else(of_node);
@@ -162,6 +172,10 @@ impl Stored for Service {
 
     fn keys(objects: &Objects) -> Vec<ObjectKey> {
         objects.services.keys().cloned().collect()
+    }
+
+    fn is_in(&self, objects: &Objects) -> bool {
+        objects.services.get(&Service::key(self)).is_some_and(|known| **known == *self)
     }
 
     fn put(mut self, objects: &mut Objects, marks: &mut Marks) {
@@ -187,7 +201,7 @@ impl Stored for Service {
 }
 
 impl Stored for Slice {
-    const KIND: &'static str = "Slice";
+    const KIND: &'static str = "EndpointSlice";
 
     fn key(&self) -> ObjectKey {
         Slice::key(self)
@@ -197,9 +211,13 @@ impl Stored for Slice {
         objects.slices.keys().cloned().collect()
     }
 
+    fn is_in(&self, objects: &Objects) -> bool {
+        objects.slices.get(&Slice::key(self)) == Some(self)
+    }
+
     fn put(mut self, objects: &mut Objects, marks: &mut Marks) {
         let key = Slice::key(&self);
-        if objects.slices.get(&key) == Some(&self) {
+        if self.is_in(objects) {
             return;
         }
         Self::remove(&key, objects, marks);
@@ -242,9 +260,14 @@ impl Stored for Pod {
         objects.pods.keys().cloned().collect()
     }
 
-    fn put(self, objects: &mut Objects, marks: &mut Marks) {
+    fn is_in(&self, objects: &Objects) -> bool {
+        let pod = StoredPod::new(self.clone(), &objects.nodes);
+        objects.pods.get(&Pod::key(self)) == Some(&pod)
+    }
+
+    fn put(mut self, objects: &mut Objects, marks: &mut Marks) {
         let key = Pod::key(&self);
-        let Pod { mut workload, own_locality, created, is_finished } = self;
+        let workload = &mut self.workload;
         let interner = &mut objects.interner;
         interner.text(&mut workload.namespace);
         interner.text(&mut workload.name);
@@ -256,10 +279,7 @@ impl Stored for Pod {
         workload.hostname.iter_mut().for_each(|hostname| interner.text(hostname));
         workload.subdomain.iter_mut().for_each(|subdomain| interner.text(subdomain));
         workload.addresses.shrink_to_fit();
-        let own_locality = own_locality.map(Box::new);
-        let workload = Arc::new(workload);
-        let mut pod = StoredPod { workload, own_locality, created, is_finished };
-        pod.place(&objects.nodes);
+        let pod = StoredPod::new(self, &objects.nodes);
         if objects.pods.get(&key) == Some(&pod) {
             return;
         }
@@ -294,9 +314,13 @@ impl Stored for Node {
         objects.nodes.keys().map(|name| ObjectKey::new("", name.clone())).collect()
     }
 
+    fn is_in(&self, objects: &Objects) -> bool {
+        objects.nodes.get(&self.name) == Some(&self.locality)
+    }
+
     fn put(mut self, objects: &mut Objects, marks: &mut Marks) {
         objects.interner.locality(&mut self.locality);
-        if objects.nodes.get(&self.name) != Some(&self.locality) {
+        if !self.is_in(objects) {
             marks.nodes.insert(self.name.clone());
             objects.nodes.insert(self.name, self.locality);
         }
@@ -318,6 +342,10 @@ impl Stored for Namespace {
 
     fn keys(objects: &Objects) -> Vec<ObjectKey> {
         objects.namespaces.keys().map(|name| ObjectKey::new("", name.clone())).collect()
+    }
+
+    fn is_in(&self, objects: &Objects) -> bool {
+        objects.namespaces.get(&self.name) == Some(&self.labels)
     }
 
     fn put(self, objects: &mut Objects, marks: &mut Marks) {

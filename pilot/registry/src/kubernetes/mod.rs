@@ -1,19 +1,22 @@
 //! Objects from the API server, by watches.
 
 mod pauses;
+mod watchdog;
 mod watched;
 mod watching;
 
 use std::convert::Infallible;
 use std::fmt::Debug;
 
+use futures::future::{self, Either};
 use futures::stream::{self, BoxStream};
-use futures::{Stream, StreamExt, future};
+use futures::{Stream, StreamExt};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 
 use self::pauses::Pauses;
+pub use self::watchdog::{Audited, Watchdog};
 use self::watched::Watched;
 use self::watching::Watching;
 use crate::event::{Event, Update};
@@ -25,18 +28,35 @@ use crate::manifest::{
 /// Watches the objects of all kinds and offers their changes, for ever.
 ///
 /// The first event of each kind is a [`Replace`](Update::Replace), and each relist is one: objects
-/// that were deleted while no watch ran are gone with it. Errors are logged and retried.
+/// that were deleted while no watch ran are gone with it. Errors are logged and retried. If the
+/// watchdog finds drift, all watches begin again with a list: a list of its own could be older than
+/// what the watches have offered since.
 pub async fn watch(
     client: Client,
     defaults: ObjectDefaults,
+    watchdog: &Watchdog<impl Audited>,
     mut offer: impl FnMut(Event),
 ) -> Infallible {
+    loop {
+        let drift = watchdog.drift(&client, &defaults);
+        match future::select(Box::pin(drift), Box::pin(run(&client, &defaults, &mut offer))).await {
+            Either::Left(((), _)) => tracing::info!("all objects are listed again"),
+            Either::Right((never, _)) => match never {},
+        }
+    }
+}
+
+async fn run(
+    client: &Client,
+    defaults: &ObjectDefaults,
+    offer: &mut impl FnMut(Event),
+) -> Infallible {
     let mut kinds = stream::select_all([
-        kind::<NamespaceManifest>(&client, &defaults, LONG, Event::Namespaces),
-        kind::<NodeManifest>(&client, &defaults, LONG, Event::Nodes),
-        kind::<PodManifest>(&client, &defaults, SHORT, Event::Pods),
-        kind::<SliceManifest>(&client, &defaults, SHORT, Event::Slices),
-        kind::<ServiceManifest>(&client, &defaults, SHORT, Event::Services),
+        kind::<NamespaceManifest>(client, defaults, LONG, Event::Namespaces),
+        kind::<NodeManifest>(client, defaults, LONG, Event::Nodes),
+        kind::<PodManifest>(client, defaults, SHORT, Event::Pods),
+        kind::<SliceManifest>(client, defaults, SHORT, Event::Slices),
+        kind::<ServiceManifest>(client, defaults, SHORT, Event::Services),
     ]);
     while let Some(event) = kinds.next().await {
         offer(event);

@@ -16,6 +16,13 @@ pub(super) struct Watched<M> {
     pub(super) manifest: M,
 }
 
+impl<M> Watched<M> {
+    /// Version of the object.
+    pub(super) fn version(&self) -> Option<String> {
+        self.metadata.resource_version.clone()
+    }
+}
+
 impl<'de, M: Manifest + Deserialize<'de>> Deserialize<'de> for Watched<M> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut manifest = M::deserialize(deserializer)?;

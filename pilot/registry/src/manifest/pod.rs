@@ -78,8 +78,7 @@ impl Manifest for PodManifest {
         let status = self.status.unwrap_or_default();
         let mut metadata = std::mem::take(&mut self.metadata);
         let own_locality = metadata.label("istio-locality").map(|text| locality(text));
-        let takes_mtls =
-            metadata.label("security.istio.io/tlsMode").is_some_and(|mode| **mode == *"istio");
+        let takes_mtls = has_sidecar(&metadata);
         let account = spec.service_account_name.filter(|name| !name.is_empty());
         let is_finished = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
         let workload = Workload {
@@ -100,6 +99,13 @@ impl Manifest for PodManifest {
         let created = metadata.created();
         Ok(Some(Pod { workload, own_locality, created, is_finished }))
     }
+}
+
+/// True if a sidecar takes the pod's inbound connections. Where it captures none, they reach the
+/// application, although injection writes the label.
+fn has_sidecar(metadata: &Metadata) -> bool {
+    metadata.label("security.istio.io/tlsMode").is_some_and(|mode| **mode == *"istio")
+        && metadata.annotation("sidecar.istio.io/interceptionMode") != Some("NONE")
 }
 
 /// `region/zone/subzone`, in labels with `.` for `/`.

@@ -46,6 +46,7 @@ fn main() -> Result<ExitCode> {
         restarted_api_server_is_caught_up_with
         restarted_store_is_caught_up_with
         random_histories_end_as_the_lists_say
+        watchdog_finds_and_repairs_lost_changes
     ];
     let conclusion = libtest_mimic::run(&arguments, trials);
     drop((shared, controllers));

@@ -1,6 +1,7 @@
 //! API servers, and an index that watches the first of them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -11,7 +12,7 @@ use pilot_registry::event::{Event, Update};
 use pilot_registry::files;
 use pilot_registry::hostname::Hostname;
 use pilot_registry::index::Index;
-use pilot_registry::kubernetes;
+use pilot_registry::kubernetes::{self, Audited, Watchdog};
 use pilot_registry::manifest::ObjectDefaults;
 use pilot_registry::snapshot::Snapshot;
 use serde_json::{Value, json};
@@ -19,20 +20,58 @@ use serde_json::{Value, json};
 pub(crate) struct Mesh {
     pub(crate) servers: ApiServers,
     clients: [Client; 2],
-    index: Arc<Mutex<Index>>,
+    watched: Shared,
+}
+
+/// Index of the watches. Clones share it.
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Watched>>);
+
+#[derive(Default)]
+struct Watched {
+    index: Index,
+    /// Changes of single objects are lost.
+    loses_changes: bool,
+    drift: BTreeMap<&'static str, usize>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Watched> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn offer(&self, event: Event) {
+        let mut watched = self.lock();
+        if !watched.loses_changes || event.names().1 == "list" {
+            watched.index.apply(event);
+        }
+    }
+}
+
+impl Audited for Shared {
+    async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Index) -> T + Send + 'static,
+    ) -> Option<T> {
+        Some(question(&self.lock().index))
+    }
+
+    fn count(&self, kind: &'static str, objects: usize) {
+        *self.lock().drift.entry(kind).or_default() += objects;
+    }
 }
 
 impl Mesh {
     pub(crate) async fn start(servers: ApiServers) -> Result<Self> {
         let clients = [servers.admin(0).await?, servers.admin(1).await?];
-        let index = Arc::new(Mutex::new(Index::default()));
-        let shared = Arc::clone(&index);
-        let offer = move |event| {
-            shared.lock().unwrap_or_else(PoisonError::into_inner).apply(event);
-        };
-        let watch = kubernetes::watch(servers.admin(0).await?, ObjectDefaults::default(), offer);
-        tokio::spawn(watch);
-        let mesh = Self { servers, clients, index };
+        let (watched, client) = (Shared::default(), servers.admin(0).await?);
+        let shared = watched.clone();
+        tokio::spawn(async move {
+            let watchdog = Watchdog { index: shared.clone(), period: PERIOD, settling: SETTLING };
+            let defaults = ObjectDefaults::default();
+            kubernetes::watch(client, defaults, &watchdog, |event| shared.offer(event)).await
+        });
+        let mesh = Self { servers, clients, watched };
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
         mesh.apply(0, "/api/v1/namespaces/shop", &namespace).await?;
@@ -43,7 +82,17 @@ impl Mesh {
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
-        self.index.lock().unwrap_or_else(PoisonError::into_inner).snapshot()
+        self.watched.lock().index.snapshot()
+    }
+
+    /// Loses changes of single objects, or stops to.
+    pub(crate) fn lose_changes(&self, loses: bool) {
+        self.watched.lock().loses_changes = loses;
+    }
+
+    /// Objects that the watchdog has found to differ, by kind.
+    pub(crate) fn drift(&self) -> BTreeMap<&'static str, usize> {
+        self.watched.lock().drift.clone()
     }
 
     /// Addresses and zones of the service `web`.
@@ -233,3 +282,8 @@ const LISTS: [(&str, &str, &str); 5] = [
 
 const PATIENCE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// Comparisons take place during all stories.
+const PERIOD: Duration = Duration::from_millis(200);
+/// More than a watch needs to be open again after its API server was restarted.
+const SETTLING: Duration = Duration::from_secs(10);

@@ -113,6 +113,31 @@ pub(crate) async fn random_histories_end_as_the_lists_say(mesh: &mut Mesh) -> Re
     mesh.clear().await
 }
 
+/// The comparisons during the stories before this one have found nothing.
+pub(crate) async fn watchdog_finds_and_repairs_lost_changes(mesh: &mut Mesh) -> Result<()> {
+    ensure!(mesh.drift().is_empty(), "no change was lost: {:?}", mesh.drift());
+    mesh.service(0, "web", 80).await?;
+    mesh.pod(0, "web-1", "web", "10.1.0.1", "Running").await?;
+    mesh.settled(0).await?;
+    mesh.lose_changes(true);
+    mesh.delete(0, &format!("{PODS}/web-1")).await?;
+    until_repaired(mesh, "Pod").await?;
+    mesh.service(0, "web", 81).await?;
+    until_repaired(mesh, "Service").await?;
+    mesh.node("n2", "z9").await?;
+    until_repaired(mesh, "Node").await?;
+    mesh.lose_changes(false);
+    mesh.node("n2", "z2").await?;
+    mesh.settled(0).await?;
+    mesh.clear().await
+}
+
+async fn until_repaired(mesh: &Mesh, kind: &str) -> Result<()> {
+    mesh.until("the lost change is found", async |mesh| Ok(mesh.drift().contains_key(kind)))
+        .await?;
+    mesh.settled(0).await
+}
+
 async fn step(mesh: &Mesh, server: usize, random: &mut Random) -> Result<()> {
     let app = ["web", "db"][random.below(2)];
     let pod = format!("{app}-{}", random.below(4));

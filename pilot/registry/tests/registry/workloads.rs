@@ -53,10 +53,21 @@ fn workload_is_named_after_its_controller() {
 }
 
 #[test]
-fn only_the_label_istio_means_mutual_tls() {
-    for (labels, takes_mtls) in [("", false), ("security.istio.io/tlsMode: disabled", false)] {
-        let pod = pod("web-1", &format!("labels: {{{labels}}}"), "", "podIP: 10.0.0.1");
-        assert_eq!(snapshot(&pod).workload("shop", "web-1").unwrap().takes_mtls, takes_mtls);
+fn only_the_label_istio_with_capture_means_mutual_tls() {
+    let istio = "labels: {security.istio.io/tlsMode: istio}";
+    let capture =
+        |mode: &str| format!("{istio}, annotations: {{sidecar.istio.io/interceptionMode: {mode}}}");
+    for (metadata, takes_mtls) in [
+        ("labels: {}", false),
+        ("labels: {security.istio.io/tlsMode: disabled}", false),
+        (istio, true),
+        (&capture("TPROXY"), true),
+        // Connections reach the application.
+        (&capture("NONE"), false),
+    ] {
+        let pod = pod("web-1", metadata, "", "podIP: 10.0.0.1");
+        let found = snapshot(&pod).workload("shop", "web-1").unwrap().takes_mtls;
+        assert_eq!(found, takes_mtls, "{metadata}");
     }
 }
 

@@ -94,7 +94,8 @@ pub(super) fn tls_mode() -> Struct {
     object([("tlsMode", text("istio"))])
 }
 
-fn client_socket(tls: &ClientTls) -> TransportSocket {
+/// Returns the socket of mutual TLS.
+pub(super) fn client_socket(tls: &ClientTls) -> TransportSocket {
     let alpn: &[&str] = match tls.protocol.class() {
         ProtocolClass::Http if tls.protocol.is_http2() => &HTTP2,
         ProtocolClass::Http => &HTTP1,

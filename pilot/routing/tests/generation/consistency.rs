@@ -111,7 +111,7 @@ fn problems(resources: &Resources) -> Vec<String> {
 }
 
 /// Meshes of a few services that often clash in hosts, ports, addresses and pods.
-fn worlds() -> impl Strategy<Value = World> {
+pub(crate) fn worlds() -> impl Strategy<Value = World> {
     let service = (
         prop::sample::select(vec!["web", "api", "a-b"]),
         prop::sample::select(vec!["shop", "other", "svc"]),
@@ -128,7 +128,8 @@ fn worlds() -> impl Strategy<Value = World> {
     );
     (prop::collection::vec(service, 0..6), proxy).prop_map(|(services, proxy)| {
         let (addresses, mode, is_strict, policies) = proxy;
-        let mut world = World::new(addresses, json!({"INTERCEPTION_MODE": mode}));
+        let metadata = json!({"INTERCEPTION_MODE": mode, "UNPRIVILEGED_POD": "true"});
+        let mut world = World::new(addresses, metadata);
         if is_strict {
             world.mesh.outbound_policy = OutboundPolicy::RegistryOnly;
         }

@@ -6,8 +6,11 @@ use anyhow::{Context as _, Result};
 use e2e::netns::Namespace;
 use pilot_routing::envoy::REVISION;
 use pilot_xds::session::Version;
+use proptest::strategy::{Strategy as _, ValueTree as _};
+use proptest::test_runner::TestRunner;
 
 use crate::cases::cases;
+use crate::consistency::worlds;
 use crate::pods::UNCAPTURED;
 use crate::proxy::Proxy;
 use crate::server::Authority;
@@ -30,6 +33,19 @@ fn envoy_accepts_every_case() {
     let digest = Version::new(&goldens).to_string();
     insta::assert_snapshot!(format!("goldens-of-revision-{REVISION}"), digest);
 }
+
+#[test]
+fn envoy_accepts_random_meshes() {
+    let authority = Authority::create();
+    let mut runner = TestRunner::deterministic();
+    for number in 0..RANDOM_MESHES {
+        let world = worlds().new_tree(&mut runner).unwrap().current();
+        let loaded = load(&authority, &world);
+        assert!(loaded.is_ok(), "mesh {number}: {loaded:?}\n{world:#?}");
+    }
+}
+
+const RANDOM_MESHES: usize = 16;
 
 /// Cases whose whole configuration is kept for readers. The digest covers all.
 const KEPT: &[&str] =

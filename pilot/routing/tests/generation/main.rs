@@ -3,6 +3,7 @@
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a failing test may panic")]
 
+mod access_log;
 mod calls;
 mod cases;
 mod consistency;

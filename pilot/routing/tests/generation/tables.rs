@@ -221,6 +221,24 @@ fn endpoints_of_other_families_are_left_out() {
 }
 
 #[test]
+fn headless_service_uses_mtls_if_all_its_pods_take_it() {
+    let headless = |world: &mut World| {
+        world.serve("api.shop", &[(80, Http)], "", &["10.0.0.2", "10.0.0.3"]);
+    };
+    let is_mutual = |world: &World| world.build::<Clusters>(API).transport_socket.is_some();
+    let mut world = World::new("10.0.0.1", json!({}));
+    headless(&mut world);
+    assert!(is_mutual(&world));
+    world.pods[1].workload.takes_mtls = false;
+    assert!(!is_mutual(&world), "a pod without a sidecar");
+    world.pods[1].workload.takes_mtls = true;
+    world.authenticate("shop", "api", MtlsMode::Strict, &[(8080, MtlsMode::Disable)]);
+    assert!(!is_mutual(&world), "a disabled port");
+    world.slices.clear();
+    assert!(!is_mutual(&world), "no pods");
+}
+
+#[test]
 fn cluster_expects_the_accounts_of_its_endpoints() {
     let mut world = with_api(&["10.0.0.2", "10.0.0.3"]);
     world.pods[1].workload.service_account = "second".into();

@@ -230,14 +230,14 @@ fn addresses_are_rotated() {
 }
 
 #[test]
-fn without_a_table_only_the_only_resolver_forwards() {
+fn query_before_the_first_table_fails_or_is_forwarded() {
     let rules = rules();
     let message = query("web", RecordType::A).to_vec().unwrap();
     let knowledge = knowledge(None, &rules);
     let Decision::Answer(answer) = decide(&message, knowledge, Transport::Udp, 0) else { panic!() };
     let answer = Message::from_vec(&answer).unwrap();
     assert_eq!(answer.metadata.response_code, ResponseCode::ServFail);
-    let knowledge = Knowledge { is_only_resolver: true, ..knowledge };
+    let knowledge = Knowledge { forwards_before_table: true, ..knowledge };
     let decision = decide(&message, knowledge, Transport::Udp, 0);
     assert!(matches!(decision, Decision::Forward(_)), "{decision:?}");
 }
@@ -419,7 +419,7 @@ fn decide_about(message: &[u8]) -> Decision<'_> {
 }
 
 fn knowledge<'a>(table: Option<&'a Table>, rules: &'a NameRules) -> Knowledge<'a> {
-    Knowledge { table, rules, is_only_resolver: false }
+    Knowledge { table, rules, forwards_before_table: false }
 }
 
 fn rules() -> NameRules {

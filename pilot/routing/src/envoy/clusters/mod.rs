@@ -35,6 +35,7 @@ use pilot_xds::session::Reference;
 use pilot_xds::type_urls::CLUSTER;
 
 use super::context::{Context, Origin};
+use super::endpoints::all_take_mtls;
 use super::message::{address, ads, any, duration, list, metadata, number, object, text};
 use super::tls::{self, ClientTls};
 use super::{Generator, names, to_endpoints};
@@ -201,7 +202,8 @@ fn service_inputs(context: &Context<'_>, service: &Service, port: &ServicePort) 
     }
     let is_balanced = service.resolution == Resolution::ClientSide;
     let accounts = || context.snapshot.service_accounts(&service.hostname, port);
-    let tls = (is_balanced && context.mesh.auto_mtls).then(|| ClientTls {
+    let takes_mtls = is_balanced || all_take_mtls(context, &service.hostname, port);
+    let tls = (takes_mtls && context.mesh.auto_mtls).then(|| ClientTls {
         server_name: names::server_name(port, &service.hostname),
         identities: accounts()
             .iter()
@@ -234,14 +236,17 @@ impl ServiceCluster {
                     locality_config_specifier: Some(weighted),
                     ..CommonLbConfig::default()
                 }),
+                transport_socket_matches: self.tls.iter().flat_map(tls::socket_matches).collect(),
                 ..cluster(&self.name(), DiscoveryType::Eds, policy)
             }
         } else {
-            original_destination(&self.name())
+            Cluster {
+                transport_socket: self.tls.as_ref().map(tls::client_socket),
+                ..original_destination(&self.name())
+            }
         };
         Cluster {
             typed_extension_protocol_options: protocol_options(self.protocol),
-            transport_socket_matches: self.tls.iter().flat_map(tls::socket_matches).collect(),
             metadata: Some(metadata("istio", self.host.metadata())),
             ..cluster
         }

@@ -175,6 +175,14 @@ fn with_priorities(groups: BTreeMap<(u32, Locality), Vec<Member>>) -> Vec<Group>
     groups.into_iter().map(group).collect()
 }
 
+/// True if a port has endpoints, and the proxies of all take mutual TLS. Envoy knows nothing about
+/// the endpoints of a headless service, so one decision is made for all, as in Istio.
+pub(super) fn all_take_mtls(context: &Context<'_>, hostname: &Hostname, port: u16) -> bool {
+    let set = context.snapshot.endpoints(hostname, port);
+    let endpoints = set.map_or(&[][..], |set| &set.endpoints);
+    !endpoints.is_empty() && endpoints.iter().all(|endpoint| takes_mtls(context, endpoint))
+}
+
 /// True if the endpoint's proxy takes mutual TLS on the port.
 fn takes_mtls(context: &Context<'_>, endpoint: &Endpoint) -> bool {
     let mode = |workload: &Workload| {

@@ -282,6 +282,10 @@ fn forward(cluster: &str, is_sticky: bool) -> RouteAction {
     }
 }
 
+/// Number of endpoints that a retry draws until it has one that was not tried. With 5, as in Istio,
+/// one retry of 6 falls on the dead one of two endpoints, which has the fewest requests.
+const HOST_SELECTIONS: i64 = 30;
+
 fn retries() -> RetryPolicy {
     let previous = RetryHostPredicate {
         name: "envoy.retry_host_predicates.previous_hosts".to_owned(),
@@ -294,7 +298,7 @@ fn retries() -> RetryPolicy {
             .to_owned(),
         num_retries: number(2),
         retry_host_predicate: vec![previous],
-        host_selection_retry_max_attempts: 5,
+        host_selection_retry_max_attempts: HOST_SELECTIONS,
         retriable_status_codes: vec![503],
         ..RetryPolicy::default()
     }

@@ -1,9 +1,14 @@
 //! Access logs of proxies: `accessLogFile`, `accessLogEncoding` and `accessLogFormat`.
 
+mod format;
+mod operators;
+
 use std::sync::Arc;
 
 use mesh::mesh_config::MeshConfig;
 use serde_json::{Map, Value};
+
+pub use self::format::{InvalidFormat, check_text, check_value};
 
 /// Access log of all proxies.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -24,6 +29,14 @@ pub enum LogFormat {
 }
 
 impl AccessLog {
+    /// Validates the format. Envoy rejects an invalid one, and every listener with it.
+    pub fn validate(&self) -> Result<(), InvalidFormat> {
+        match &self.format {
+            LogFormat::Text(text) => check_text(text),
+            LogFormat::Json(fields) => fields.values().try_for_each(check_value),
+        }
+    }
+
     /// Reads the settings; `None` if no file is set. A format that is no JSON object, though the
     /// encoding is JSON, leaves Istio's default fields.
     pub fn new(mesh: &MeshConfig) -> Option<Self> {

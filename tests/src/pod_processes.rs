@@ -1,0 +1,64 @@
+//! Processes in the containers of a pod, as the machine sees them.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::namespace::name_of;
+use crate::{process, wait};
+
+/// The time from a signal until the process was gone, in milliseconds since 1970.
+#[derive(Clone, Copy, Debug)]
+pub struct Killed {
+    began: u64,
+    ended: u64,
+}
+
+impl Killed {
+    /// True if something from `began` to `ended` was going on then.
+    pub fn overlaps(&self, began: u64, ended: u64) -> bool {
+        began <= self.ended && ended >= self.began
+    }
+}
+
+/// Kills the program of a pod without a warning, and waits until its process is gone.
+pub fn kill(pod: &Value, program: &str) -> Result<Killed> {
+    let pid = only_process(pod, program)?;
+    let began = now()?;
+    process::kill(pid)?;
+    wait::until(&format!("{program} of {} is gone", name_of(pod)), PATIENCE, || {
+        let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let state = state.rsplit_once(") ").map_or("", |(_, rest)| rest);
+        ensure!(state.is_empty() || state.starts_with(['Z', 'X']), "{state}");
+        Ok(())
+    })?;
+    Ok(Killed { began, ended: now()? })
+}
+
+fn only_process(pod: &Value, program: &str) -> Result<u32> {
+    let uid = pod["metadata"]["uid"].as_str().context("the pod has no uid")?;
+    let is_wanted = |process: &Path| {
+        let cgroups = fs::read_to_string(process.join("cgroup")).unwrap_or_default();
+        let executable = fs::read_link(process.join("exe")).unwrap_or_default();
+        cgroups.contains(uid) && executable.file_name().is_some_and(|name| name == program)
+    };
+    let found: Vec<u32> = fs::read_dir("/proc")?
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|process| is_wanted(process))
+        .filter_map(|process| process.file_name()?.to_str()?.parse().ok())
+        .collect();
+    match found[..] {
+        [pid] => Ok(pid),
+        _ => bail!("{} has {} processes of {program}", name_of(pod), found.len()),
+    }
+}
+
+fn now() -> Result<u64> {
+    Ok(u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis())?)
+}
+
+const PATIENCE: Duration = Duration::from_secs(30);
