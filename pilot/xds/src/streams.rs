@@ -152,7 +152,7 @@ impl<S: ResourceSource> Stream<S> {
             if let Some(event) = event.take() {
                 match &event {
                     Event::Request(request) => observer.received(request),
-                    Event::Dirty(_) => observer.changed(),
+                    Event::Published(_) => observer.changed(),
                     Event::Timer => {}
                 }
                 let responses = session.step(self.opened.elapsed(), event);

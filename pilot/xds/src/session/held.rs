@@ -102,11 +102,11 @@ impl Held {
     pub(super) fn remove<R: Resources>(
         &mut self,
         of: OfType<'_, R>,
-        name: Name,
+        name: &Name,
         entry: Option<Entry>,
     ) {
         self.place(of, name.clone(), entry, None);
-        self.repeated.remove(&name);
+        self.repeated.remove(name);
     }
 
     /// State of a name that is not listed.

@@ -186,7 +186,9 @@ impl<R: Resources> Session<R> {
                     let mut names: BTreeSet<_> = published.collect();
                     names.extend(self.resources.names(type_url));
                     names.extend(watch.all(OfType { type_url, resources: &older }));
-                    names.into_iter().for_each(|name| move_to(type_url, watch, name));
+                    for name in names {
+                        move_to(type_url, watch, name);
+                    }
                 }
             }
             Changes::Names(names) => {

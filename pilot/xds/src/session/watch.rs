@@ -277,9 +277,9 @@ impl Watch {
                 None if entry.explicit => {
                     let Entry { told, explicit, .. } = entry;
                     let entry = Entry { told, explicit, ..Entry::default() };
-                    self.held.remove(of, name, Some(entry));
+                    self.held.remove(of, &name, Some(entry));
                 }
-                None => self.held.remove(of, name, None),
+                None => self.held.remove(of, &name, None),
             }
         }
     }

@@ -115,7 +115,7 @@ impl Server {
     }
 
     /// Number of resources that were encoded for a response.
-    pub(crate) fn sent(&self) -> u64 {
+    pub(crate) fn sent(&self) -> usize {
         self.source.sent.0.load(Ordering::Relaxed)
     }
 
