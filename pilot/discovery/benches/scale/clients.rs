@@ -119,13 +119,15 @@ impl Client {
             let type_url = self.take(&response);
             answered.insert(type_url);
             match type_url {
-                CLUSTER if self.known.is_none() && answered.len() == 1 => {
+                CLUSTER if self.known.is_none() => {
                     let names = response.resources.into_iter().map(|resource| resource.name);
                     self.subscribe(
                         ENDPOINT,
                         names.filter(|it| it.starts_with("outbound|")).collect(),
                     );
-                    self.subscribe(LISTENER, Vec::new());
+                    if answered.len() == 1 {
+                        self.subscribe(LISTENER, Vec::new());
+                    }
                 }
                 LISTENER if self.known.is_none() && !std::mem::replace(&mut routes, true) => {
                     self.subscribe(ROUTE, vec!["80".to_owned()]);
