@@ -8,6 +8,7 @@ pub mod codec;
 pub mod frame;
 pub mod messages;
 pub mod name_table;
+mod response_body;
 pub mod server;
 pub mod service;
 pub mod session;

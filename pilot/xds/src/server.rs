@@ -7,12 +7,15 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures::Stream;
 use futures::future::BoxFuture;
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
 use tonic::body::Body;
-use tonic::server::{Grpc, StreamingService};
+use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 use tower::Service;
 
 use crate::codec::FrameCodec;
+use crate::response_body::response_body;
 use crate::service::{DiscoveryService, Variant};
 
 /// Implementation of a discovery service.
@@ -62,29 +65,29 @@ where
             let Some(variant) = service.variant(request.uri().path()) else {
                 return Ok(unimplemented(request.uri().path()));
             };
-            let mut grpc = Grpc::new(FrameCodec).max_decoding_message_size(max_request);
-            Ok(grpc.streaming(Method { handler, variant }, request).await)
+            let (parts, body) = request.into_parts();
+            let requests = Streaming::new_request(FrameCodec, body, None, Some(max_request));
+            let metadata = MetadataMap::from_headers(parts.headers);
+            let requests = Request::from_parts(metadata, parts.extensions, requests);
+            Ok(match handler.open(variant, requests).await {
+                Ok(response) => answer(response),
+                Err(status) => status.into_http(),
+            })
         })
     }
 }
 
+fn answer<S>(response: Response<S>) -> http::Response<Body>
+where
+    S: Stream<Item = Result<Bytes, Status>> + Send + 'static,
+{
+    let (metadata, responses, _) = response.into_parts();
+    let mut answer = http::Response::new(response_body(responses));
+    *answer.headers_mut() = metadata.into_headers();
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    answer
+}
+
 fn unimplemented(path: &str) -> http::Response<Body> {
     Status::unimplemented(format!("unknown method {path}")).into_http()
-}
-
-/// Method of a service.
-struct Method<H> {
-    handler: H,
-    variant: Variant,
-}
-
-impl<H: DiscoveryHandler> StreamingService<Bytes> for Method<H> {
-    type Response = Bytes;
-    type ResponseStream = H::Responses;
-    type Future = BoxFuture<'static, Result<Response<H::Responses>, Status>>;
-
-    fn call(&mut self, requests: Request<Streaming<Bytes>>) -> Self::Future {
-        let (handler, variant) = (self.handler.clone(), self.variant);
-        Box::pin(async move { handler.open(variant, requests).await })
-    }
 }

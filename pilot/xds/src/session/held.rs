@@ -124,8 +124,10 @@ impl Held {
         name: &Name,
         change: impl FnOnce(&mut Entry),
     ) {
-        if let Some(mut entry) = self.get(of, name) {
-            change(&mut entry);
+        let Some(before) = self.get(of, name) else { return };
+        let mut entry = before;
+        change(&mut entry);
+        if entry != before {
             self.set(of, name.clone(), Some(entry));
         }
     }

@@ -188,7 +188,8 @@ impl<R: Resources> Session<R> {
         if !matches!(of.type_url, LISTENER | ROUTE) {
             return Gate::Open;
         }
-        let needed = found.references.iter();
+        // Clusters are sent in the order of their names: of many parts, the last one decides.
+        let needed = found.references.iter().rev();
         let mut needed = needed.filter(|reference| reference.type_url == CLUSTER);
         let Some(first) = needed.next() else { return Gate::Open };
         let clusters = match self.watches.get(CLUSTER) {
