@@ -23,9 +23,16 @@ pub async fn send<S>(
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
+    let mut builder = http1::Builder::new();
     // hyper's default of 400 KiB per connection would dominate the agent's memory during a scrape.
-    let (mut sender, connection) =
-        http1::Builder::new().max_buf_size(BUFFER).handshake(TokioIo::new(stream)).await?;
+    builder.max_buf_size(BUFFER);
+    // The kubelet and Prometheus accept such answers of applications.
+    builder
+        .max_headers(HEADERS)
+        .allow_spaces_after_header_name_in_responses(true)
+        .allow_obsolete_multiline_headers_in_responses(true)
+        .ignore_invalid_headers_in_responses(true);
+    let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
     // The task ends with the sender and the body, which also report its errors.
     tokio::spawn(connection);
     sender.send_request(request).await
@@ -58,9 +65,31 @@ where
 
 const BUFFER: usize = 32 * 1024;
 
+/// Headers of an answer.
+const HEADERS: usize = 1000;
+
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
+
+    /// Answers that Go's client takes.
+    #[tokio::test]
+    async fn sloppy_heads_are_accepted() {
+        let many = "X-Name: a\r\n".repeat(300);
+        for head in [many.as_str(), "X-Name : a\r\n", "X: a\r\n b\r\n", "X Name: a\r\n"] {
+            let (client, mut server) = tokio::io::duplex(BUFFER);
+            let head = format!("HTTP/1.1 200 OK\r\n{head}Content-Length: 0\r\n\r\n");
+            let answer = async {
+                server.read_u8().await.unwrap();
+                server.write_all(head.as_bytes()).await.unwrap();
+            };
+            let request = Request::new(FullBody::default());
+            let (response, ()) = tokio::join!(send(client, request), answer);
+            assert_eq!(response.unwrap().status(), 200, "{head}");
+        }
+    }
 
     #[tokio::test]
     async fn body_is_read_up_to_the_limit() {

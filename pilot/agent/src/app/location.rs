@@ -103,7 +103,7 @@ fn split_scheme(text: &str) -> Option<(Option<&str>, &str)> {
 }
 
 /// Escapes characters that a URL cannot have. A percent sign stays.
-pub(super) fn escape(bytes: &[u8]) -> String {
+pub(crate) fn escape(bytes: &[u8]) -> String {
     let mut escaped = String::with_capacity(bytes.len());
     for &byte in bytes {
         if byte.is_ascii_graphic() && !br#""<>\^`{|}"#.contains(&byte) {

@@ -18,6 +18,7 @@ use thiserror::Error;
 
 pub use dial::Dialer;
 pub use grpc::HealthError;
+pub(crate) use location::escape;
 pub use redirect::redirect_within;
 pub use table::{EntryError, ProbeTable, ProbeTableError};
 pub use tls::TlsSetupError;

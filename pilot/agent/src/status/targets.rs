@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::app::escape;
 use crate::config::StatusOptions;
 use crate::json_object::object;
 
@@ -85,7 +86,7 @@ impl ScrapeTarget {
             path if path.starts_with('/') => path.to_owned(),
             path => format!("/{path}"),
         };
-        let valid = PathAndQuery::try_from(path.as_str());
+        let valid = PathAndQuery::try_from(escape(path.as_bytes()));
         Ok(Self { port: number, path: valid.map_err(|_| TargetProblem::Path(path))? })
     }
 }
@@ -212,6 +213,7 @@ mod tests {
             (Some(r#"{"path":null,"port":null,"targets":null}"#), None, &["80/metrics"]),
             (Some(r#"{"scrape":"true","path":"/m?x=y","port":"8080"}"#), None, &["8080/m?x=y"]),
             (Some(r#"{"scrape":"true","path":"m","port":""}"#), Some(" "), &["80/m"]),
+            (Some(r#"{"path":"/a b?m[]={j=\"x\"}"}"#), None, &["80/a%20b?m[]=%7Bj=%22x%22%7D"]),
             (Some(r#"{"scrape":"false","port":"8080"}"#), Some("81"), &[]),
             (Some(targets), None, &["81/a", "82/metrics"]),
             (Some(targets), Some("90:/b"), &["90/b"]),
@@ -262,17 +264,14 @@ mod tests {
         for (variable, annotation, expected) in [
             (Some("x"), None, "ISTIO_PROMETHEUS_ANNOTATIONS: not a JSON object"),
             (Some("[]"), None, "ISTIO_PROMETHEUS_ANNOTATIONS: not a JSON object"),
-            (
-                Some(r#"{"path":"/a b"}"#),
-                None,
-                "annotation prometheus.io/path: \"/a b\" is not a path of a URL",
-            ),
             (Some(r#"{"port":"0"}"#), None, "annotation prometheus.io/port: \"0\" is not a port"),
             (None, Some("x:/a"), "annotation prometheus.istio.io/scrape-targets: \"x\" is not"),
-            (None, Some("80:/a b"), "annotation prometheus.istio.io/scrape-targets: \"/a b\" is"),
         ] {
             let error = parse(variable, annotation).unwrap_err();
             assert!(error.starts_with(expected), "{error}");
         }
+        let long = format!(r#"{{"path":"/{}"}}"#, "a".repeat(1 << 16));
+        let error = parse(Some(&long), None).unwrap_err();
+        assert!(error.starts_with("annotation prometheus.io/path: \"/aa"), "{error}");
     }
 }
