@@ -91,7 +91,8 @@ pub(super) async fn config_dump(source: &Source, proxy: &str) -> Option<Value> {
                 "rejected": rejected.map(|it| json!({
                     "version": it.version.to_string(), "reason": it.reason,
                 })),
-                "references": found.map(|it| it.references.iter().map(|it| it.name.to_string()).collect::<Vec<_>>()),
+                "references": found.map(|it| it.references.iter()
+                    .map(|it| it.name.to_string()).collect::<Vec<_>>()),
                 // The message itself: this program has no descriptors to print it by.
                 "resource": found.map(|entry| json!({
                     "@type": *view.type_url, "value": STANDARD.encode(&entry.body),
