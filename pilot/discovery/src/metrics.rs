@@ -175,7 +175,7 @@ fn seconds() -> Histogram {
     Histogram::new(SECONDS)
 }
 
-/// Those of Istio begin at 0.1 seconds, the time for which it waits before it pushes.
+/// Bounds of times. Istio's begin at 0.1 seconds, the time for which it waits before it pushes.
 const SECONDS: [f64; 12] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.5, 1.0, 3.0, 5.0, 10.0, 20.0, 30.0];
 const BYTES: [f64; 6] = [1e3, 1e4, 1e5, 1e6, 4e6, 1e7];
 

@@ -80,6 +80,18 @@ impl Held {
         self.place(of, name, entry, repeated);
     }
 
+    /// Notes that the client has a resource.
+    pub(super) fn accept<R: Resources>(
+        &mut self,
+        of: OfType<'_, R>,
+        name: Name,
+        entry: Entry,
+        resource: Arc<EncodedResource>,
+    ) {
+        let repeated = self.repeats.then_some(resource);
+        self.place(of, name, Some(entry), repeated);
+    }
+
     fn place<R: Resources>(
         &mut self,
         of: OfType<'_, R>,
@@ -154,10 +166,10 @@ impl Held {
         let mut kept = Self::new(self.repeats);
         for name in self.names(of) {
             let Some(entry) = self.get(of, &name).filter(|entry| entry.explicit) else { continue };
-            kept.listed.insert(name.clone(), Some(entry));
             if let Some(repeated) = self.repeated(of, &name) {
-                kept.repeat(&name, repeated.clone());
+                kept.repeated.insert(name.clone(), repeated.clone());
             }
+            kept.listed.insert(name, Some(entry));
         }
         *self = kept;
     }
@@ -198,13 +210,6 @@ impl Held {
             _ if !self.repeats => None,
             Some(_) => self.repeated.get(name),
             None => self.unlisted(of, name).and_then(|_| of.find(name)),
-        }
-    }
-
-    /// Notes the resource to repeat under a name.
-    pub(super) fn repeat(&mut self, name: &Name, resource: Arc<EncodedResource>) {
-        if self.repeats && self.listed.contains_key(name) {
-            self.repeated.insert(name.clone(), resource);
         }
     }
 }

@@ -80,6 +80,10 @@ impl<R: Resources> Session<R> {
             // An Envoy that starts takes the first response for complete.
             return None;
         }
+        for name in batch.resources.iter().map(|found| &found.name).chain(&batch.removed) {
+            watch.dirty.remove(name);
+            watch.suspects.remove(name);
+        }
         let mut content = BTreeMap::new();
         for found in &batch.resources {
             let sent = Sent { resource: Some(found.clone()), outdated: false };
@@ -89,15 +93,9 @@ impl<R: Resources> Session<R> {
             if self.variant == Variant::StateOfTheWorld && !is_whole(type_url) {
                 // State of the world cannot say that these do not exist.
                 watch.held.update(of, &name, |entry| entry.accepted = None);
-                watch.dirty.remove(&name);
-                watch.suspects.remove(&name);
             } else {
                 content.insert(name, Sent { resource: None, outdated: false });
             }
-        }
-        for name in content.keys() {
-            watch.dirty.remove(name);
-            watch.suspects.remove(name);
         }
         if content.is_empty() && watch.answered {
             return None;

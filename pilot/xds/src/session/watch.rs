@@ -120,8 +120,7 @@ impl Watch {
             let mut entry = self.held.get(of, &name).unwrap_or_default();
             entry.accept(of.type_url, found.version);
             entry.told = true;
-            self.held.set(of, name.clone(), Some(entry));
-            self.held.repeat(&name, found.clone());
+            self.held.accept(of, name, entry, found.clone());
         }
         self.answered = true;
         self.dirty.clear();
@@ -271,8 +270,7 @@ impl Watch {
             match resource {
                 Some(resource) => {
                     entry.accept(of.type_url, resource.version);
-                    self.held.set(of, name.clone(), Some(entry));
-                    self.held.repeat(&name, resource);
+                    self.held.accept(of, name, entry, resource);
                 }
                 None if entry.explicit => {
                     let Entry { told, explicit, .. } = entry;
