@@ -135,6 +135,11 @@ impl ProxyView {
         }
     }
 
+    /// True if the pod's connections are redirected to the proxy.
+    pub fn captures(&self) -> bool {
+        self.kind == ProxyKind::Sidecar && self.interception != Interception::None
+    }
+
     /// True if the port belongs to Envoy or to the agent, on all of the pod's addresses.
     pub fn reserves(&self, mesh: &MeshView, port: u16) -> bool {
         OWN_PORTS.contains(&port)

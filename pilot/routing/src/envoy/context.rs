@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 
 use pilot_registry::names::{NameTable, name_table};
-use pilot_registry::service::Service;
+use pilot_registry::service::{Resolution, Service};
 use pilot_registry::snapshot::Snapshot;
 use pilot_registry::workload::InboundTarget;
 
@@ -93,6 +93,16 @@ impl<'a> Context<'a> {
             }
             is_new && !self.proxy.reserves(self.mesh, target.port)
         })
+    }
+
+    /// True if Envoy chooses an endpoint of the service. Clients of a headless service choose it,
+    /// but the proxy knows their choice only if it captures connections.
+    pub(super) fn is_balanced(&self, service: &Service) -> bool {
+        match service.resolution {
+            Resolution::ClientSide => true,
+            Resolution::OriginalDestination => !self.proxy.captures(),
+            Resolution::Alias(_) => false,
+        }
     }
 
     pub(super) fn origin_of_workload(&self) -> Origin {
