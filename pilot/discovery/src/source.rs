@@ -50,7 +50,9 @@ impl ResourceSource for Source {
             proxy.service_account = caller.service_account.clone();
         }
         let ending = || Status::unavailable("the control plane is shutting down");
-        let connected = self.queue.connect(proxy.clone(), variant).await;
+        // With the state of the world, resources have no names.
+        proxy.takes_names_by_host &= variant == Variant::Delta;
+        let connected = self.queue.connect(proxy.clone()).await;
         let (subscription, published) = connected.ok_or_else(ending)?;
         if let Some(caller) = &caller {
             self.check_account(caller, &proxy).await?;

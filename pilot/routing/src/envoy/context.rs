@@ -70,9 +70,17 @@ impl<'a> Context<'a> {
         self.outbound.get_or_init(|| OutboundPlan::new(self))
     }
 
-    /// Names that the proxy's workload may look up.
+    /// Names that the proxy's workload may look up, with addresses that it can reach.
     pub(super) fn names(&self) -> &Arc<NameTable> {
-        self.names.get_or_init(|| Arc::new(name_table(self.snapshot, &self.proxy.namespace)))
+        self.names.get_or_init(|| {
+            let families = self.proxy.families();
+            let mut table = name_table(self.snapshot, &self.proxy.namespace);
+            table.retain(|_, entry| {
+                entry.addresses.retain(|address| families.has(*address));
+                !entry.addresses.is_empty()
+            });
+            Arc::new(table)
+        })
     }
 
     /// Ports of the proxy's workload to which services lead.

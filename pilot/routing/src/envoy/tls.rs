@@ -51,10 +51,8 @@ pub struct ServerTls {
 impl ServerTls {
     /// Settings of the mesh. Roots alone do not decide: they may sign for other trust domains.
     pub fn new(mesh: &MeshView) -> Self {
-        let aliases = &mesh.trust_domain_aliases;
-        let own = [mesh.trust_domain.clone()];
         Self {
-            trust_domains: own.into_iter().chain(aliases.iter().cloned()).collect(),
+            trust_domains: mesh.trust_domains().cloned().collect(),
             min_version: mesh.min_tls_version,
         }
     }

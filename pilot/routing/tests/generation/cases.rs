@@ -1,7 +1,9 @@
 //! Meshes that the real Envoy loads, and whose configuration is kept as golden files.
 
 use mesh::mesh_config::MeshConfig;
-use pilot_registry::protocol::Protocol::{Grpc, GrpcWeb, Http, Http2, Https, Mysql, Tcp, Udp, Undeclared};
+use pilot_registry::protocol::Protocol::{
+    Grpc, GrpcWeb, Http, Http2, Https, Mysql, Tcp, Udp, Undeclared,
+};
 use pilot_routing::peer_authentication::MtlsMode::{Disable, Permissive, Strict};
 use pilot_routing::view::{MeshView, OutboundPolicy};
 use serde_json::json;

@@ -316,6 +316,8 @@ fn name_entries_and_the_whole_table_agree() {
     world.slices[1].endpoints[1].hostname = Some("pods-2".into());
     world.serve("hidden.other", &[(80, Http)], "10.96.0.9", &[]).export_to =
         ExportTo::Namespaces(vec!["other".into()]);
+    // The proxy has no address of this family.
+    world.serve("six.shop", &[(80, Http)], "fd96::6", &[]);
     let whole = world.build::<NameTables>("");
     let mut single = std::collections::BTreeMap::new();
     let mut text = String::new();

@@ -212,7 +212,7 @@ fn service_inputs(context: &Context<'_>, service: &Service, port: &ServicePort) 
         server_name: names::server_name(port, &service.hostname),
         identities: accounts()
             .iter()
-            .map(|(namespace, account)| context.mesh.identity(namespace, account))
+            .flat_map(|(namespace, account)| context.mesh.identities(namespace, account))
             .collect(),
         protocol,
         min_version: context.mesh.min_tls_version,

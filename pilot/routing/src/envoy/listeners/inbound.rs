@@ -56,9 +56,7 @@ impl InboundInputs {
         }
         let modes = &context.modes;
         let with_mode = modes.ports.keys().filter(|port| !proxy.reserves(context.mesh, **port));
-        let unserved = with_mode.map(|port| {
-            (*port, InboundPort::unserved(modes.at(*port)))
-        });
+        let unserved = with_mode.map(|port| (*port, InboundPort::unserved(modes.at(*port))));
         let served = context.inbound_ports().map(|target| {
             let port = InboundPort {
                 class: target.service_port.protocol.class(),
@@ -92,7 +90,7 @@ impl InboundInputs {
         let log = self.access_log.as_deref();
         let built =
             listener(name.to_owned(), &self.addresses, self.port, TrafficDirection::Inbound);
-        let black_hole = tcp_proxy(names::BLACK_HOLE, names::BLACK_HOLE, false, log);
+        let black_hole = tcp_proxy(names::BLACK_HOLE, names::BLACK_HOLE, false, None);
         // A connection to the listener's own port would come back for ever.
         let guard = FilterChain {
             filter_chain_match: Some(to_port(self.port)),

@@ -344,7 +344,7 @@ impl VirtualOutbound {
         let name = names::VIRTUAL_OUTBOUND;
         let cluster = unknown(self.policy);
         let log = self.access_log.as_deref();
-        let black_hole = vec![tcp_proxy(names::BLACK_HOLE, names::BLACK_HOLE, false, log)];
+        let black_hole = vec![tcp_proxy(names::BLACK_HOLE, names::BLACK_HOLE, false, None)];
         let built =
             listener(name.to_owned(), &self.addresses, self.port, TrafficDirection::Outbound);
         Listener {
