@@ -120,7 +120,7 @@ fn metadata(config: &Config, labels: &BTreeMap<String, String>) -> Map<String, V
     put("INSTANCE_IPS", addresses.join(",").into());
     put("LABELS", json!(labels));
     put("ANNOTATIONS", annotations(config));
-    // Istio's control plane sends one table in any case, which the agent takes too.
+    // Istio's control plane ignores it and sends one table, which the agent takes too.
     put("NAMES_BY_HOST", "true".into());
     put("CLUSTER_ID", pod.cluster_id.as_str().into());
     put("PROXY_CONFIG", Value::Object(config.proxy_config.fields().clone()));

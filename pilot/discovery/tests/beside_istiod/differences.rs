@@ -43,7 +43,6 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     ours("mutual TLS with pods that capture nothing", |proxy, fact| {
         proxy == "gateway" && fact.starts_with("endpoints") && fact.contains("off.shop")
     }),
-    istiod("endpoints that are not ready", |_, fact| fact.ends_with(" unhealthy")),
     istiod("addresses of other families", |proxy, fact| {
         proxy != "dual" && (fact.contains("fd00::") || fact.contains("fd96::"))
     }),

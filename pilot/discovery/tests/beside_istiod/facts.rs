@@ -8,7 +8,7 @@ use envoy_types::pb::envoy::config::cluster::v3::cluster::{
     ClusterDiscoveryType, DiscoveryType, LbPolicy,
 };
 use envoy_types::pb::envoy::config::core::v3::{
-    Address, HealthStatus, TransportSocket, address, transport_socket,
+    Address, HealthStatus, TransportSocket, address, socket_address, transport_socket,
 };
 use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
 use envoy_types::pb::envoy::config::endpoint::v3::{ClusterLoadAssignment, LbEndpoint};
@@ -28,7 +28,7 @@ use envoy_types::pb::envoy::extensions::upstreams::http::v3::HttpProtocolOptions
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::UpstreamProtocolOptions;
 use envoy_types::pb::envoy::r#type::matcher::v3::StringMatcher;
 use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
-use envoy_types::pb::google::protobuf::Any;
+use envoy_types::pb::google::protobuf::{Any, BoolValue};
 use pilot_xds::name_table::NameTable;
 use pilot_xds::type_urls::{CLUSTER, ENDPOINT, LISTENER, NAME_TABLE, ROUTE};
 use prost::Message as _;
@@ -134,12 +134,12 @@ fn endpoints(name: &str, assignment: &ClusterLoadAssignment) -> Vec<String> {
         for endpoint in &group.lb_endpoints {
             let metadata = endpoint.metadata.as_ref().map(|it| &it.filter_metadata);
             let mutual = metadata.is_some_and(|it| it.contains_key("envoy.transport_socket_match"));
-            let health = match HealthStatus::try_from(endpoint.health_status()) {
-                Ok(HealthStatus::Unknown | HealthStatus::Healthy) => "",
-                _ => " unhealthy",
-            };
+            // Envoy sends them no requests. Whether istiod sends them depends on the order of events.
+            if endpoint.health_status() == HealthStatus::Unhealthy {
+                continue;
+            }
             lines.push(format!(
-                "endpoints {name}: {} {}/{} {}{}{health}",
+                "endpoints {name}: {} {}/{} {}{}",
                 group.priority,
                 locality.region,
                 locality.zone,
@@ -162,7 +162,7 @@ fn socket(address: Option<&Address>) -> String {
     match address.and_then(|it| it.address.as_ref()) {
         Some(address::Address::SocketAddress(it)) => {
             let port = match it.port_specifier {
-                Some(envoy_types::pb::envoy::config::core::v3::socket_address::PortSpecifier::PortValue(port)) => port,
+                Some(socket_address::PortSpecifier::PortValue(port)) => port,
                 _ => 0,
             };
             format!("{}:{port}", it.address)
@@ -173,8 +173,7 @@ fn socket(address: Option<&Address>) -> String {
 
 fn listener(listener: &Listener) -> Result<Vec<String>> {
     let name = &listener.name;
-    let is_on =
-        |value: Option<envoy_types::pb::google::protobuf::BoolValue>| value.map(|it| it.value);
+    let is_on = |value: Option<BoolValue>| value.map(|it| it.value);
     let mut addresses = vec![socket(listener.address.as_ref())];
     addresses.extend(listener.additional_addresses.iter().map(|it| socket(it.address.as_ref())));
     let mut lines = vec![

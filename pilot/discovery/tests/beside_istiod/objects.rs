@@ -30,15 +30,14 @@ impl Objects {
 
     fn places(mut self) -> Self {
         for namespace in ["shop", "other"] {
-            self.add(
-                &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
-            );
+            self.objects.push(object("v1", "Namespace", namespace));
         }
         for (name, zone) in ZONES {
-            let labels =
-                json!({"topology.kubernetes.io/region": "r1", "topology.kubernetes.io/zone": zone});
-            let metadata = json!({"name": name, "labels": labels});
-            self.add(&json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata}));
+            let mut node = object("v1", "Node", name);
+            node["metadata"]["labels"] = json!({
+                "topology.kubernetes.io/region": "r1", "topology.kubernetes.io/zone": zone,
+            });
+            self.objects.push(node);
         }
         self.pod("web-1", "web", &["10.0.0.1"], true, "")
             .pod("web-2", "web", &["10.0.0.2"], true, "")
@@ -99,29 +98,34 @@ impl Objects {
     }
 
     /// Adds a service with `appProtocol` and one with UDP.
-    fn protocols(mut self) -> Self {
+    fn protocols(self) -> Self {
         let port = |name: &str, port: u16, app: &str| json!({"name": name, "port": port, "appProtocol": app});
-        let ports = json!([
+        let declared = json!({"clusterIP": "10.96.0.38", "ports": [
             port("a", 9600, "kubernetes.io/h2c"),
             port("b", 9601, "kubernetes.io/ws"),
             port("c", 9602, "kubernetes.io/wss"),
             port("d", 9603, "HTTP"),
-            port("tcp-e", 9604, "other.io/x")
-        ]);
-        self.add(&json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "declared", "namespace": "shop"},
-            "spec": {"clusterIP": "10.96.0.38", "ports": ports}}));
-        let ports = json!([{"name": "dns", "port": 53, "protocol": "UDP"}, {"name": "dns-tcp", "port": 53}]);
-        self.add(&json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "dns", "namespace": "shop"},
-            "spec": {"clusterIP": "10.96.0.29", "ports": ports}}));
-        self
+            port("tcp-e", 9604, "other.io/x"),
+        ]});
+        let dns = json!({"clusterIP": "10.96.0.29", "ports": [
+            {"name": "dns", "port": 53, "protocol": "UDP"}, {"name": "dns-tcp", "port": 53},
+        ]});
+        self.with("declared", |service| service["spec"] = declared)
+            .with("dns", |service| service["spec"] = dns)
     }
 
-    fn exported(mut self, key: &str, to: &str) -> Self {
-        let (namespace, name) = key.split_once('/').unwrap();
-        let annotations = json!({"networking.istio.io/exportTo": to});
-        self.add(&json!({"apiVersion": "v1", "kind": "Service",
-            "metadata": {"name": name, "namespace": namespace, "annotations": annotations},
-            "spec": {"ports": [{"name": "http", "port": 80}]}}));
+    fn exported(self, key: &str, to: &str) -> Self {
+        self.with(key, |service| {
+            service["metadata"]["annotations"] = json!({"networking.istio.io/exportTo": to});
+            service["spec"] = json!({"ports": [{"name": "http", "port": 80}]});
+        })
+    }
+
+    /// Adds a service of `shop`, or `NAMESPACE/NAME`.
+    fn with(mut self, key: &str, fill: impl FnOnce(&mut Value)) -> Self {
+        let mut service = object("v1", "Service", key);
+        fill(&mut service);
+        self.objects.push(service);
         self
     }
 
@@ -217,19 +221,15 @@ impl Objects {
 
     fn policies(mut self) -> Self {
         let mut policy = |name: &str, spec: Value| {
-            self.add(&json!({"apiVersion": "security.istio.io/v1", "kind": "PeerAuthentication",
-                "metadata": {"name": name, "namespace": "shop"}, "spec": spec}));
+            let mut policy = object("security.istio.io/v1", "PeerAuthentication", name);
+            policy["spec"] = spec;
+            policy["spec"]["selector"] = json!({"matchLabels": {"app": name}});
+            self.objects.push(policy);
         };
-        policy(
-            "db",
-            json!({"selector": {"matchLabels": {"app": "db"}}, "mtls": {"mode": "STRICT"},
-            "portLevelMtls": {"3306": {"mode": "DISABLE"}, "4444": {"mode": "PERMISSIVE"}}}),
-        );
-        policy(
-            "web",
-            json!({"selector": {"matchLabels": {"app": "web"}},
-            "portLevelMtls": {"8080": {"mode": "STRICT"}, "5555": {"mode": "STRICT"}}}),
-        );
+        let ports = json!({"3306": {"mode": "DISABLE"}, "4444": {"mode": "PERMISSIVE"}});
+        policy("db", json!({"mtls": {"mode": "STRICT"}, "portLevelMtls": ports}));
+        let ports = json!({"8080": {"mode": "STRICT"}, "5555": {"mode": "STRICT"}});
+        policy("web", json!({"portLevelMtls": ports}));
         self
     }
 
@@ -242,22 +242,27 @@ impl Objects {
         labelled: bool,
         mode: &str,
     ) -> Self {
-        let mut labels = json!({"app": app});
+        let mut pod = object("v1", "Pod", name);
+        pod["metadata"]["labels"] = json!({"app": app});
         if labelled {
-            labels["security.istio.io/tlsMode"] = "istio".into();
+            pod["metadata"]["labels"]["security.istio.io/tlsMode"] = "istio".into();
         }
-        let mut metadata = json!({"name": name, "namespace": "shop", "labels": labels});
         if !mode.is_empty() {
-            metadata["annotations"] = json!({"sidecar.istio.io/interceptionMode": mode});
+            pod["metadata"]["annotations"] = json!({"sidecar.istio.io/interceptionMode": mode});
         }
-        self.add(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata,
-            "spec": {"serviceAccountName": app, "nodeName": node(name), "hostname": name, "subdomain": app,
-                "containers": [{"name": "app", "image": "app"}]}}));
+        let mut status = object("v1", "Pod", name);
+        pod["spec"] = json!({
+            "serviceAccountName": app, "nodeName": node(name), "hostname": name, "subdomain": app,
+            "containers": [{"name": "app", "image": "app"}],
+        });
+        self.objects.push(pod);
         let ready = if UNREADY.contains(&name) { "False" } else { "True" };
         let addresses: Vec<_> = addresses.iter().map(|address| json!({"ip": address})).collect();
-        self.statuses.push(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "shop"},
-            "status": {"phase": "Running", "podIP": addresses[0]["ip"], "podIPs": addresses,
-                "conditions": [{"type": "Ready", "status": ready}]}}));
+        status["status"] = json!({
+            "phase": "Running", "podIP": addresses[0]["ip"], "podIPs": addresses,
+            "conditions": [{"type": "Ready", "status": ready}],
+        });
+        self.statuses.push(status);
         self
     }
 
@@ -271,39 +276,46 @@ impl Objects {
         endpoints: &[&str],
         more: Value,
     ) -> Self {
-        let (namespace, name) = key.split_once('/').unwrap_or(("shop", key));
         let listed = ports
             .iter()
             .map(|(name, port, target)| json!({"name": name, "port": port, "targetPort": target}));
-        let mut spec = more;
-        spec["ports"] = listed.collect();
+        let mut service = object("v1", "Service", key);
+        service["spec"] = more;
+        service["spec"]["ports"] = listed.collect();
         if !address.is_empty() {
-            spec["clusterIP"] = address.into();
+            service["spec"]["clusterIP"] = address.into();
         }
         if let Some(app) = endpoints.first().and_then(|it| it.split(' ').nth(1)) {
-            spec["selector"] = json!({"app": app.split_once('-').unwrap().0});
+            service["spec"]["selector"] = json!({"app": app.split_once('-').unwrap().0});
         }
-        self.add(&json!({"apiVersion": "v1", "kind": "Service",
-            "metadata": {"name": name, "namespace": namespace}, "spec": spec}));
+        self.objects.push(service);
         for (family, sign) in [("IPv4", '.'), ("IPv6", ':')] {
-            let members: Vec<_> =
-                endpoints.iter().filter(|it| it.contains(sign)).copied().collect();
+            let members = endpoints.iter().filter(|it| it.contains(sign));
+            let members: Vec<_> = members.map(|it| endpoint(it)).collect();
             if !members.is_empty() {
-                let ports =
-                    ports.iter().map(|(name, _, target)| json!({"name": name, "port": target}));
-                self.add(&json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": family,
-                    "metadata": {"name": format!("{name}-{}", family.to_lowercase()), "namespace": namespace,
-                        "labels": {"kubernetes.io/service-name": name}},
-                    "ports": ports.collect::<Value>(),
-                    "endpoints": members.into_iter().map(endpoint).collect::<Value>()}));
+                let name = format!("{key}-{}", family.to_lowercase());
+                let mut slice = object("discovery.k8s.io/v1", "EndpointSlice", &name);
+                slice["metadata"]["labels"] = json!({"kubernetes.io/service-name": key});
+                slice["addressType"] = family.into();
+                let ports = ports.iter();
+                slice["ports"] =
+                    ports.map(|(name, _, target)| json!({"name": name, "port": target})).collect();
+                slice["endpoints"] = members.into();
+                self.objects.push(slice);
             }
         }
         self
     }
+}
 
-    fn add(&mut self, object: &Value) {
-        self.objects.push(object.clone());
+/// Object of `shop`, or `NAMESPACE/NAME`. Namespaces and nodes have no namespace.
+fn object(version: &str, kind: &str, key: &str) -> Value {
+    let (namespace, name) = key.split_once('/').unwrap_or(("shop", key));
+    let mut object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}});
+    if !["Namespace", "Node"].contains(&kind) {
+        object["metadata"]["namespace"] = namespace.into();
     }
+    object
 }
 
 fn endpoint(text: &str) -> Value {
