@@ -27,6 +27,9 @@ pub(super) async fn pass_on(
 /// cut to [`LENGTH`] characters.
 pub(super) fn reason(output: &[u8]) -> Option<String> {
     let output = String::from_utf8_lossy(output);
+    // The level of a cut line is lost.
+    let lines = output.split_once('\n').filter(|_| output.len() >= TAIL);
+    let output = lines.map_or(&*output, |(_, lines)| lines);
     let line = output.lines().rfind(|line| !line.trim().is_empty() && is_error(line))?;
     let mut fields = line.split('\t').skip(3);
     let message = match fields.next() {
@@ -70,6 +73,13 @@ mod tests {
                       [2026-11-23 22:14:40.362][1][critical][backtrace] [a.h:1] #0: [0x7fd80518]\n";
         assert_eq!(reason(output.as_bytes()).unwrap(), "no such field");
         assert_eq!(reason(b"\n"), None);
+    }
+
+    #[test]
+    fn line_that_is_cut_is_no_reason() {
+        let line = "2026-11-23T08:00:00Z\twarning\tenvoy config a.cc:2\tno connection\n";
+        let output = line.repeat(TAIL / line.len() + 1).into_bytes();
+        assert_eq!(reason(&output[output.len() - TAIL..]), None);
     }
 
     #[test]
