@@ -318,6 +318,10 @@ impl State {
             actions.push(Action::CountFailure);
             return self.end(both_exited(&parent, &reason), actions);
         }
+        if self.drained && self.epochs.serving().is_some() {
+            // The child may have had the admin interface.
+            actions.push(Action::DrainListeners);
+        }
         self.failed(revision, &reason, actions);
         self.failed_child = Some(reason).filter(|_| self.epochs.serving().is_some());
     }

@@ -126,6 +126,14 @@ fn requested_drain_serves_until_sigterm() {
 }
 
 #[test]
+fn requested_drain_is_repeated_when_a_child_failed() {
+    let mut world = World::restarting();
+    world.send(Event::DrainRequested);
+    world.send(Event::Exited(1, crash()));
+    assert_eq!((world.drained, world.draining), (2, Some(0)));
+}
+
+#[test]
 fn requested_drain_applies_to_an_envoy_that_starts() {
     let mut world = World::new(settings());
     world.send(Event::DrainRequested);
