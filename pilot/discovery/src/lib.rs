@@ -6,7 +6,6 @@ pub mod authentication;
 pub mod certificates;
 pub mod cli;
 pub mod connections;
-mod convergence;
 pub mod debug;
 pub mod grpc;
 pub mod identity;

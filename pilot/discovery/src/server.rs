@@ -24,7 +24,8 @@ use crate::{debug, grpc, publish};
 pub async fn run(args: DiscoveryArgs) -> Result<()> {
     let terminated = signal(SignalKind::terminate()).context("handling SIGTERM")?;
     let interrupted = signal(SignalKind::interrupt()).context("handling SIGINT")?;
-    let (queue, metrics) = (publish::start()?, Metrics::default());
+    let metrics = Metrics::default();
+    let queue = publish::start(metrics.triggers.clone())?;
     let connections = Connections::default();
     let source = Source { queue: queue.clone(), connections, metrics: metrics.clone() };
     let mut listeners = Listeners::new(args.max_connections, metrics.refused.clone());

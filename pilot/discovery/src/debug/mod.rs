@@ -1,5 +1,6 @@
 //! Readiness, debug pages and metrics.
 
+mod gauges;
 mod mesh;
 mod proxies;
 mod why;
@@ -17,7 +18,7 @@ use serde_json::Value;
 use crate::certificates::Certificates;
 use crate::listener::ClientAddress;
 use crate::metrics::Metrics;
-use crate::publish::{Publisher, Queue};
+use crate::publish::{Publication, Publisher, Queue};
 use crate::source::Source;
 
 /// Parameters of the pages.
@@ -59,6 +60,7 @@ pub fn router(source: Source, certificates: Option<Certificates>) -> Router {
         .route("/debug/config", mesh(mesh::config))
         .route("/debug/configz", mesh(mesh::config))
         .route("/debug/connections", get(connections))
+        .route("/debug/pushes", get(pushes))
         .route("/debug/syncz", get(syncz))
         .route("/debug/config_dump", get(config_dump))
         .route("/debug/why", get(why))
@@ -72,8 +74,8 @@ pub fn router(source: Source, certificates: Option<Certificates>) -> Router {
 pub fn metrics(metrics: &Metrics, queue: &Queue, certificates: Option<Certificates>) -> Router {
     let (metrics, queue) = (metrics.clone(), queue.clone());
     let page = async move || -> Result<Response, Problem> {
-        let services = queue.inspect(mesh::service_count).await.ok_or_else(Problem::ending)?;
-        metrics.services.set(services);
+        let numbers = queue.inspect(gauges::MeshNumbers::new).await;
+        numbers.ok_or_else(Problem::ending)?.set(&metrics.mesh);
         let (mut text, mut registry) = (String::new(), metrics.registry());
         if let Some(certificates) = &certificates {
             registry.register_collector(Box::new(certificates.clone()));
@@ -119,6 +121,10 @@ async fn connections(State(source): State<Source>) -> Json<Value> {
     Json(proxies::connections(&source))
 }
 
+async fn pushes(State(source): State<Source>) -> Json<Vec<Publication>> {
+    Json(source.queue.history())
+}
+
 async fn syncz(State(source): State<Source>) -> Json<Value> {
     Json(proxies::syncz(&source).await)
 }
@@ -146,12 +152,13 @@ fn unknown(proxy: &str) -> Problem {
 }
 
 /// Paths and meanings of all pages.
-pub const PAGES: [(&str, &str); 8] = [
+pub const PAGES: [(&str, &str); 9] = [
     ("/ready", "200 once objects and settings were listed, else 503"),
     ("/debug/registry", "Services; also as `/debug/registryz`"),
     ("/debug/endpoints", "Endpoints of all service ports; also as `/debug/endpointz`"),
     ("/debug/config", "Settings and policies; also as `/debug/configz`"),
     ("/debug/connections", "Streams of this replica, with the identity of their callers"),
+    ("/debug/pushes", "The last 100 publications: time, changes that caused them, proxies"),
     ("/debug/syncz", "Versions sent to and accepted by each proxy"),
     (
         "/debug/config_dump?proxyID=POD.NAMESPACE",

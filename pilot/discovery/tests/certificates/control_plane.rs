@@ -96,7 +96,7 @@ impl ControlPlane {
 /// States of a mesh in which the pod `neighbour` of the namespace `shop` has the account of its
 /// name.
 fn source() -> Result<Source> {
-    let queue = publish::start()?;
+    let queue = publish::start(Metrics::default().triggers)?;
     let neighbour = "apiVersion: v1\nkind: Pod\nmetadata: {name: neighbour, namespace: shop}\n\
         spec: {serviceAccountName: neighbour}\n\
         status: {phase: Running, podIP: 10.0.0.1, podIPs: [{ip: 10.0.0.1}]}\n";

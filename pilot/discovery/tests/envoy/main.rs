@@ -102,6 +102,8 @@ fn pages_show_proxy_resources_and_their_objects() {
     let mut resources = types.iter().flat_map(|it| it["resources"].as_array().unwrap());
     let found = resources.find(|it| it["name"] == cluster.as_str()).unwrap();
     assert_eq!(found["version"], found["acknowledged"], "{found}");
+    let pushes = page("/debug/pushes");
+    assert_eq!(pushes[0]["triggers"][0], "service", "{pushes}");
     let error = fixture.page("/debug/config_dump?proxyID=other.shop").unwrap_err();
     assert!(error.contains("other.shop is not connected"), "{error}");
 }
