@@ -18,6 +18,7 @@ use crate::metrics::{Metrics, TypeLabel};
 use crate::node::proxy_view;
 use crate::publish::{Queue, Subscription};
 use crate::resources::Published;
+use crate::stream_rate::TooManyStreams;
 
 /// Source of the published states.
 #[derive(Clone, Debug)]
@@ -50,6 +51,8 @@ impl ResourceSource for Source {
             caller.check(&proxy).map_err(denied)?;
             proxy.service_account = caller.service_account.clone();
         }
+        let too_many = |error: TooManyStreams| Status::resource_exhausted(error.to_string());
+        self.connections.admit().await.map_err(too_many)?;
         let ending = || Status::unavailable("the control plane is shutting down");
         let connected = self.queue.connect(proxy.clone(), variant).await;
         let (subscription, published) = connected.ok_or_else(ending)?;

@@ -77,3 +77,68 @@ fn has_pod(snapshot: &Snapshot, proxy: &ProxyView) -> bool {
     };
     snapshot.workload(&proxy.namespace, &proxy.pod).is_some() || proxy.addresses.iter().any(has)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use mesh::mesh_config::MeshConfig;
+    use pilot_registry::files::Directory;
+    use pilot_registry::locality::Locality;
+    use pilot_registry::manifest::ObjectDefaults;
+    use pilot_routing::view::MeshView;
+    use pilot_xds::service::Variant;
+    use serde_json::json;
+
+    use super::*;
+    use crate::publish::{Input, ProxyId};
+
+    const OBJECTS: &str = "
+{apiVersion: v1, kind: Service, metadata: {name: web, namespace: shop},
+ spec: {clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1], selector: {app: web},
+        ports: [{name: http, port: 80, targetPort: 8080}, {name: dns, port: 53, protocol: UDP}]}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: raw, namespace: shop},
+ spec: {clusterIP: 10.96.0.2, clusterIPs: [10.96.0.2], selector: {app: web},
+        ports: [{name: tcp, port: 90, targetPort: 8080}]}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: same, namespace: shop},
+ spec: {clusterIP: 10.96.0.2, clusterIPs: [10.96.0.2], ports: [{name: tcp, port: 90}]}}
+---
+{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, addressType: IPv4,
+ metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}},
+ ports: [{name: http, port: 8080}], endpoints: [{addresses: [10.0.0.1]}]}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: web-1, namespace: shop, labels: {app: web}},
+ status: {phase: Running, podIP: 10.0.0.1, podIPs: [{ip: 10.0.0.1}]}}
+";
+
+    #[test]
+    fn conflicts_and_missing_parts_are_counted() {
+        let mut publisher = Publisher::new();
+        let files = BTreeMap::from([("objects.yaml".to_owned(), OBJECTS.as_bytes().to_vec())]);
+        let update = Directory::new(ObjectDefaults::default()).update(&files);
+        assert_eq!(update.warnings, [""; 0]);
+        for event in update.events {
+            publisher.apply(Input::Registry(Box::new(event)));
+        }
+        publisher.apply(Input::PeerAuthentications(Vec::new()));
+        publisher.apply(Input::Mesh(MeshView::new(&MeshConfig::parse("").unwrap())));
+        publisher.publish();
+        for (id, name, address) in [(0, "web-1", "10.0.0.1"), (1, "gone", "10.0.0.9")] {
+            let node = format!("sidecar~{address}~{name}.shop~shop.svc.cluster.local");
+            let metadata = json!({});
+            let metadata = metadata.as_object().unwrap();
+            let proxy = ProxyView::from_node(&node, Locality::default(), metadata).unwrap();
+            publisher.connect(ProxyId(id), proxy, Variant::Delta);
+        }
+        let expected = MeshNumbers {
+            services: 3,
+            without_endpoints: 2,
+            outbound_conflicts: 1,
+            inbound_conflicts: 1,
+            unknown_pods: 1,
+        };
+        assert_eq!(MeshNumbers::new(&publisher), expected);
+    }
+}

@@ -5,6 +5,8 @@ mod mesh;
 mod proxies;
 mod why;
 
+use std::sync::Arc;
+
 use axum::extract::{Query, Request, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
@@ -16,6 +18,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::certificates::Certificates;
+use crate::identity::Caller;
 use crate::listener::ClientAddress;
 use crate::metrics::Metrics;
 use crate::publish::{Publication, Publisher, Queue};
@@ -46,13 +49,27 @@ type Page = Result<Json<Value>, Problem>;
 /// Returns the routes of readiness, for all clients, and of debug pages, for clients on loopback.
 /// `certificates` are those of the listener with TLS, if there is one.
 pub fn router(source: Source, certificates: Option<Certificates>) -> Router {
+    let queue = source.queue.clone();
+    let ready = async move || ready(&queue, certificates.as_ref());
+    let pages = pages(source).layer(middleware::from_fn(loopback_only));
+    Router::new().route("/ready", get(ready)).merge(pages)
+}
+
+/// Returns the routes of debug pages for authenticated callers of a namespace, that of the control
+/// plane.
+pub fn authenticated(source: Source, namespace: &str) -> Router {
+    let namespace: Arc<str> = namespace.into();
+    pages(source).layer(middleware::from_fn_with_state(namespace, of_namespace_only))
+}
+
+fn pages(source: Source) -> Router {
     let mesh = |page: fn(&Publisher) -> Value| {
         get(async move |State(source): State<Source>| -> Page {
             let page = source.queue.inspect(page).await;
             page.map(Json).ok_or_else(Problem::ending)
         })
     };
-    let debug = Router::new()
+    Router::new()
         .route("/debug/registry", mesh(mesh::registry))
         .route("/debug/registryz", mesh(mesh::registry))
         .route("/debug/endpoints", mesh(mesh::endpoints))
@@ -64,10 +81,7 @@ pub fn router(source: Source, certificates: Option<Certificates>) -> Router {
         .route("/debug/syncz", get(syncz))
         .route("/debug/config_dump", get(config_dump))
         .route("/debug/why", get(why))
-        .layer(middleware::from_fn(loopback_only));
-    let queue = source.queue.clone();
-    let ready = async move || ready(&queue, certificates.as_ref());
-    Router::new().route("/ready", get(ready)).merge(debug.with_state(source))
+        .with_state(source)
 }
 
 /// Returns the route of the metrics, those of the CA among them if there is one.
@@ -115,6 +129,20 @@ async fn loopback_only(request: Request, next: Next) -> Response {
     }
     let hint = "debug pages are for clients on loopback; hint: use kubectl port-forward";
     Problem(StatusCode::FORBIDDEN, hint.to_owned()).into_response()
+}
+
+/// Rejects callers of other namespaces.
+async fn of_namespace_only(
+    State(namespace): State<Arc<str>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let caller = request.extensions().get::<Caller>();
+    if caller.is_some_and(|caller| caller.namespace == namespace) {
+        return next.run(request).await;
+    }
+    let hint = format!("debug pages are for service accounts of the namespace {namespace}");
+    Problem(StatusCode::FORBIDDEN, hint).into_response()
 }
 
 async fn connections(State(source): State<Source>) -> Json<Value> {
