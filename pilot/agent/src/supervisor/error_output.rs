@@ -43,8 +43,8 @@ fn is_error(line: &str) -> bool {
     !words.any(|word| no_reason.contains(&word))
 }
 
-/// Words of the prefix: time, process or level, logger.
-const WORDS: usize = 7;
+/// Words of the prefix `[date time][process][level][logger] `, and empty ones between them.
+const WORDS: usize = 9;
 const TAIL: usize = 8192;
 const LENGTH: usize = 300;
 
@@ -65,6 +65,10 @@ mod tests {
         assert!(reason(output.as_bytes()).unwrap().starts_with("cannot bind '127.0.0.1:15000'"));
         let backtrace = "2026-11-23T08:00:00Z\tcritical\tenvoy backtrace a.h:1\t#0: x\tthread=7\n";
         assert_eq!(reason(backtrace.as_bytes()), None);
+        let output = "[2026-11-23 22:14:40.362][1][critical][main] [a.cc:2] no such field\n\
+                      [2026-11-23 22:14:40.362][1][critical][backtrace] [a.h:1] Caught Bus error\n\
+                      [2026-11-23 22:14:40.362][1][critical][backtrace] [a.h:1] #0: [0x7fd80518]\n";
+        assert_eq!(reason(output.as_bytes()).unwrap(), "no such field");
         assert_eq!(reason(b"\n"), None);
     }
 
