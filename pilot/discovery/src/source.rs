@@ -163,6 +163,7 @@ impl Drop for StreamObserver {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::num::NonZeroU32;
 
     use mesh::mesh_config::MeshConfig;
     use pilot_registry::files::Directory;
@@ -173,6 +174,7 @@ mod tests {
 
     use super::*;
     use crate::publish::{Input, start};
+    use crate::stream_rate::StreamRate;
 
     fn source() -> Source {
         let queue = start(Family::default()).unwrap();
@@ -202,6 +204,16 @@ mod tests {
         }
         let connected = source.connect(Variant::Delta, node, &extensions).await;
         connected.map_or_else(|status| status.code(), |_| Code::Ok)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn streams_beyond_the_rate_are_refused() {
+        let rate = StreamRate::new(NonZeroU32::new(1));
+        let source = Source { connections: Connections::with_rate(rate), ..source() };
+        let connect = || connect(&source, None);
+        let codes = futures::join!(connect(), connect(), connect());
+        // The second waits for a second.
+        assert_eq!(codes, (Code::Ok, Code::Ok, Code::ResourceExhausted));
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! Numbers of the published state for metrics.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pilot_registry::protocol::ProtocolClass;
 use pilot_registry::service::{Resolution, Service};
@@ -25,7 +25,9 @@ impl MeshNumbers {
         let Some(state) = publisher.state() else { return Self::default() };
         let snapshot = &state.snapshot;
         let proxies = || publisher.proxies();
-        let conflicts = proxies().flat_map(|(.., published)| published.outbound.conflicts());
+        let views: BTreeMap<_, _> =
+            proxies().map(|(.., published)| (published.view, &published.outbound)).collect();
+        let conflicts = views.values().flat_map(|outbound| outbound.conflicts());
         Self {
             services: snapshot.services().count(),
             without_endpoints: snapshot
@@ -80,8 +82,6 @@ fn has_pod(snapshot: &Snapshot, proxy: &ProxyView) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use mesh::mesh_config::MeshConfig;
     use pilot_registry::files::Directory;
     use pilot_registry::locality::Locality;

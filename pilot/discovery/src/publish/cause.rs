@@ -29,6 +29,7 @@ impl Cause {
         let sets = endpoint_sets.iter();
         let sets = sets.map(|(hostname, port)| format!("endpoints of {hostname}:{port}"));
         let pods = workloads.iter().map(|key| format!("pod {}/{}", key.namespace, key.name));
+        let names = namespaces.iter().map(|name| format!("namespace {name}"));
         let policies = policies.then(|| "PeerAuthentications".to_owned());
         let mesh = mesh.then(|| "MeshConfig".to_owned());
         let settings = policies.into_iter().chain(mesh);
@@ -43,7 +44,13 @@ impl Cause {
                 + workloads.len()
                 + namespaces.len()
                 + settings.clone().count(),
-            first: settings.chain(services).chain(sets).chain(pods).take(SHOWN).collect(),
+            first: settings
+                .chain(services)
+                .chain(sets)
+                .chain(pods)
+                .chain(names)
+                .take(SHOWN)
+                .collect(),
         }
     }
 }

@@ -32,10 +32,14 @@ impl History {
         self.lock().iter().rev().cloned().collect()
     }
 
-    /// Adds the publication of a state to proxies.
-    pub(super) fn add(&self, at: Timestamp, cause: Cause, mut to: Vec<String>) {
-        let proxies = to.len();
-        to.truncate(SHOWN);
+    /// Adds the publication of a state to proxies, whose names are `to`.
+    pub(super) fn add(
+        &self,
+        at: Timestamp,
+        cause: Cause,
+        to: impl ExactSizeIterator<Item = String>,
+    ) {
+        let (proxies, to) = (to.len(), to.take(SHOWN).collect());
         let mut recent = self.lock();
         if recent.len() == CAPACITY {
             recent.pop_front();
@@ -60,7 +64,7 @@ mod tests {
     fn oldest_publication_is_forgotten_first() {
         let history = History::default();
         for changes in 0..=CAPACITY {
-            let proxies = vec!["web-1.shop".to_owned(); SHOWN + 1];
+            let proxies = vec!["web-1.shop".to_owned(); SHOWN + 1].into_iter();
             history.add(Timestamp::UNIX_EPOCH, Cause { changes, ..Cause::default() }, proxies);
         }
         let recent = history.list();

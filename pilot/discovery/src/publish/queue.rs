@@ -200,8 +200,10 @@ impl Publishing {
             for r#type in &cause.triggers {
                 self.triggers.get_or_create(&TypeLabel { r#type }).inc();
             }
-            let proxies = states.iter().filter_map(|(id, _)| self.publisher.proxy(*id));
-            let to = proxies.map(|proxy| format!("{}.{}", proxy.pod, proxy.namespace)).collect();
+            let name = |proxy: &ProxyView| format!("{}.{}", proxy.pod, proxy.namespace);
+            let to = states
+                .iter()
+                .map(|(id, _)| self.publisher.proxy(*id).map_or_else(String::new, name));
             self.history.add(Timestamp::now(), cause, to);
         }
         for (id, published) in states {

@@ -104,6 +104,12 @@ fn pages_show_proxy_resources_and_their_objects() {
     assert_eq!(found["version"], found["acknowledged"], "{found}");
     let pushes = page("/debug/pushes");
     assert_eq!(pushes[0]["triggers"][0], "service", "{pushes}");
+    let metrics = fixture.metrics();
+    for line in
+        ["pilot_push_triggers{type=\"service\"} 1", "pilot_eds_no_instances 0", "pilot_no_ip 1"]
+    {
+        assert!(metrics.contains(&format!("\n{line}\n")), "{line}: {metrics}");
+    }
     let error = fixture.page("/debug/config_dump?proxyID=other.shop").unwrap_err();
     assert!(error.contains("other.shop is not connected"), "{error}");
 }
