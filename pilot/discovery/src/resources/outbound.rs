@@ -28,6 +28,7 @@ pub struct Outbound {
     pub(super) listeners: Table,
     pub(super) routes: Table,
     pub(super) names: Table,
+    conflicts: Arc<[(Hostname, u16)]>,
 }
 
 impl Outbound {
@@ -69,6 +70,11 @@ impl Outbound {
         }
     }
 
+    /// Service ports whose address and port an older service has.
+    pub fn conflicts(&self) -> &[(Hostname, u16)] {
+        &self.conflicts
+    }
+
     /// True if both are the same state: one of them is a clone of the other.
     pub fn is_same(&self, other: &Self) -> bool {
         let generations = |it: &Self| {
@@ -84,6 +90,9 @@ impl Outbound {
         context: &Context<'_>,
         entries: &mut EncodedResources,
     ) {
+        let conflicts = context.outbound().conflicts().iter();
+        let conflicts = conflicts.filter(|conflict| conflict.taken_by.is_some());
+        self.conflicts = conflicts.map(|it| (it.hostname.clone(), it.port)).collect();
         rebuild::<Listeners>(&mut self.listeners, context, entries);
         rebuild::<Routes>(&mut self.routes, context, entries);
         if proxy.takes_names_by_host {
