@@ -273,7 +273,10 @@ fn routes(routes: &RouteConfiguration) -> Vec<String> {
         let domains = host.domains.iter();
         domains.map(move |domain| format!("route {}: {domain} -> {actions}", routes.name))
     });
-    lines.collect()
+    let repeated = routes.virtual_hosts.iter().flat_map(|host| &host.routes);
+    let repeated: BTreeSet<_> = repeated.filter_map(retries).flat_map(|it| it.1).collect();
+    let repeated = repeated.iter().map(|status| format!("route {}: repeats {status}", routes.name));
+    lines.chain(repeated).collect()
 }
 
 fn action(route: &Route) -> String {
@@ -286,12 +289,16 @@ fn action(route: &Route) -> String {
         Some(ClusterSpecifier::Cluster(cluster)) => cluster.clone(),
         other => format!("{other:?}"),
     };
-    let Some(retries) = &action.retry_policy else { return cluster };
-    let count = retries.num_retries.map_or(1, |it| it.value);
-    format!(
-        "{cluster}, {count} retries on {} {:?}",
-        retries.retry_on, retries.retriable_status_codes
-    )
+    retries(route).map_or(cluster.clone(), |(policy, _)| format!("{cluster}, {policy}"))
+}
+
+/// Conditions of retries, and the statuses among them.
+fn retries(route: &Route) -> Option<(String, Vec<u32>)> {
+    let Some(Action::Route(action)) = &route.action else { return None };
+    let policy = action.retry_policy.as_ref()?;
+    let count = policy.num_retries.map_or(1, |it| it.value);
+    let text = format!("{count} retries on {}", policy.retry_on);
+    Some((text, policy.retriable_status_codes.clone()))
 }
 
 fn names(name: &str, table: NameTable) -> Vec<String> {

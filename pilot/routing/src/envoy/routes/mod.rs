@@ -309,6 +309,8 @@ fn retries() -> RetryPolicy {
         num_retries: number(2),
         retry_host_predicate: vec![previous],
         host_selection_retry_max_attempts: HOST_SELECTIONS,
+        // A server's proxy answers so while its application ends before it.
+        retriable_status_codes: vec![503],
         ..RetryPolicy::default()
     }
 }
