@@ -28,8 +28,8 @@ pub(crate) fn traffic_follows_files_and_outlives_discovery() {
         let mut fixture = Fixture::start_at(GRPC_PORT, &mesh(&one));
         let mut agent = Agent::start();
         agent.wait_until_ready();
-        expect(PORT, "web", "one").unwrap();
-        expect(PORT, "api.shop", "three").unwrap();
+        wait_for("the first answer", || expect(PORT, "web", "one"));
+        wait_for("the other service", || expect(PORT, "api.shop", "three"));
 
         fixture.write(&mesh(&two));
         wait_for("the changed endpoint", || expect(PORT, "web", "two"));
