@@ -124,6 +124,16 @@ pub enum TlsVersion {
     V1_3,
 }
 
+impl ProxyKind {
+    /// Name in the node's id.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sidecar => "sidecar",
+            Self::Router => "router",
+        }
+    }
+}
+
 impl ProxyView {
     /// Families of the proxy's addresses.
     pub fn families(&self) -> Families {

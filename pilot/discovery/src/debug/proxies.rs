@@ -46,7 +46,7 @@ pub(super) async fn syncz(source: &Source) -> Value {
         let types = connected.inspect().await;
         let mut line = Map::new();
         line.insert("proxy".to_owned(), connected.name().into());
-        line.insert("proxy_type".to_owned(), format!("{:?}", connected.proxy.kind).into());
+        line.insert("proxy_type".to_owned(), connected.proxy.kind.name().into());
         for (key, type_url) in SYNCED {
             let Some(view) = types.iter().find(|view| *view.type_url == *type_url) else {
                 continue;

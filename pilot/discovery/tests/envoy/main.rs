@@ -91,6 +91,7 @@ fn pages_show_proxy_resources_and_their_objects() {
     assert_eq!(page("/debug/config")["mesh"]["rootNamespace"], "istio-system");
     wait_for("the ACKs", || {
         let line = fixture.page("/debug/syncz")?[0].clone();
+        assert_eq!(line["proxy_type"], "sidecar");
         let is_synced =
             line["cluster_sent"] == line["cluster_acked"] && line["route_acked"].is_string();
         if is_synced { Ok(()) } else { Err(line.to_string()) }
