@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::state::State;
+use super::state::{State, cluster};
 use crate::messages::Status;
 use crate::service::Variant::{self, Delta, StateOfTheWorld};
 use crate::session::{
@@ -304,6 +304,17 @@ fn endpoints_follow_each_changed_cluster() {
         let clusters = if variant == Delta { "CDS +a" } else { "CDS +a +b" };
         assert_eq!(text(&changed), [clusters, "EDS +a"]);
     }
+}
+
+#[test]
+fn listeners_wait_for_endpoints_of_clusters_from_before() {
+    let state = two_clusters().with(LISTENER, "l", 0, vec![cluster("a")]);
+    let mut stream = Stream::new(Delta, state.clone());
+    let first = stream.resume(CLUSTER, &[], &state);
+    assert_eq!(text(&stream.settle(first)), ["CDS"]);
+    assert_eq!(text(&stream.subscribe(LISTENER, &[])), [""; 0]);
+    let endpoints = stream.subscribe(ENDPOINT, &["a", "b"]);
+    assert_eq!(text(&stream.settle(endpoints)), ["EDS +a +b", "LDS +l"]);
 }
 
 #[test]
