@@ -1,8 +1,9 @@
-//! Local files: safe replacement, sets that change together, and polling for changes.
+//! Local files: bounded reads, safe replacement, sets that change together, and polling.
 
 mod directory;
 mod file_set;
 mod follow;
+mod regular_file;
 mod replace;
 #[cfg(test)]
 #[path = "../../tests/src/skipped_tests.rs"]
@@ -11,4 +12,5 @@ mod skipped_tests;
 
 pub use file_set::{FileSet, SetFile};
 pub use follow::follow;
-pub use replace::replace_file;
+pub use regular_file::{read_file, read_file_up_to, read_text_file};
+pub use replace::{replace_file, replace_regular_file};

@@ -32,6 +32,26 @@ pub fn replace_file(path: &Path, mode: u32, parts: &[impl AsRef<[u8]>]) -> io::R
         options.write(true).custom_flags(OFlags::NOCTTY.bits().cast_signed());
         return write_parts(options.open(&path)?, parts).map(drop);
     }
+    replace(&path, existing, mode, parts)
+}
+
+/// Replaces the content of one regular file, as [`replace_file`] does. A device or a pipe, whose
+/// reader might not read, is an error.
+pub fn replace_regular_file(path: &Path, mode: u32, parts: &[impl AsRef<[u8]>]) -> io::Result<()> {
+    let path = resolved(path)?;
+    let existing = fs::metadata(&path).ok();
+    if existing.as_ref().is_some_and(|existing| !existing.is_file()) {
+        return Err(io::Error::other("not a regular file"));
+    }
+    replace(&path, existing, mode, parts)
+}
+
+fn replace(
+    path: &Path,
+    existing: Option<fs::Metadata>,
+    mode: u32,
+    parts: &[impl AsRef<[u8]>],
+) -> io::Result<()> {
     let name = path.file_name().ok_or(Errno::ISDIR)?.to_string_lossy().into_owned();
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = Directory::open(parent.unwrap_or(Path::new(".")))?;
@@ -141,6 +161,21 @@ mod tests {
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();
         assert_eq!(text, "text");
+    }
+
+    #[test]
+    fn only_a_regular_file_is_replaced_if_one_is_expected() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), Mode::from_raw_mode(0o600)).unwrap();
+        symlink("/dev/null", at("device")).unwrap();
+        for name in ["pipe", "device"] {
+            let error = replace_regular_file(&at(name), NEW, &[b"text"]).unwrap_err();
+            assert_eq!(error.to_string(), "not a regular file", "{name}");
+        }
+        replace_regular_file(&at("file"), NEW, &[b"text"]).unwrap();
+        replace_regular_file(&at("file"), NEW, &[b"new"]).unwrap();
+        assert_eq!(fs::read_to_string(at("file")).unwrap(), "new");
     }
 
     #[test]

@@ -1,10 +1,13 @@
 // A gRPC application that speaks xDS itself: a server and its client, configured
-// by the bootstrap file in GRPC_XDS_BOOTSTRAP.
+// by the bootstrap file in GRPC_XDS_BOOTSTRAP. And servers without xDS, for probes.
 //
 //	grpc-application serve ADDRESS
 //	grpc-application call TARGET
+//	grpc-application health ADDRESS
+//	grpc-application no-health ADDRESS
 //
-// The client prints the identities of both, as their certificates name them.
+// The client prints the identities of both, as their certificates name them. The
+// server with health serves the service "db", and does not serve "ill".
 package main
 
 import (
@@ -28,11 +31,17 @@ import (
 
 func main() {
 	if len(os.Args) != 3 {
-		log.Fatal("expected serve ADDRESS or call TARGET")
+		log.Fatal("expected a command and an ADDRESS or TARGET")
 	}
-	run := call
-	if os.Args[1] == "serve" {
-		run = serve
+	commands := map[string]func(string) error{
+		"serve":     serve,
+		"call":      call,
+		"health":    serveHealth,
+		"no-health": func(address string) error { return listen(grpc.NewServer(), address) },
+	}
+	run, known := commands[os.Args[1]]
+	if !known {
+		log.Fatal("unknown command ", os.Args[1])
 	}
 	if err := run(os.Args[2]); err != nil {
 		log.Fatal(err)
@@ -50,6 +59,19 @@ func serve(address string) error {
 		return err
 	}
 	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
+	return listen(server, address)
+}
+
+func serveHealth(address string) error {
+	states := health.NewServer()
+	states.SetServingStatus("db", grpc_health_v1.HealthCheckResponse_SERVING)
+	states.SetServingStatus("ill", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	server := grpc.NewServer()
+	grpc_health_v1.RegisterHealthServer(server, states)
+	return listen(server, address)
+}
+
+func listen(server interface{ Serve(net.Listener) error }, address string) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return err

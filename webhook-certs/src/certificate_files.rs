@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use local_files::read_file;
 use zeroize::Zeroizing;
 
 use crate::authority::Lifetime;
@@ -70,7 +71,7 @@ impl CertificateFiles {
 
     fn read(&self) -> Result<PemPair, FilesError> {
         let (certificate, key) = self.resolved();
-        Ok(PemPair { certificate: read(&certificate)?, key: Zeroizing::new(read(&key)?) })
+        Ok(PemPair { certificate: read(&certificate)?.to_vec(), key: read(&key)? })
     }
 
     /// Resolves the current generation of a mounted Secret.
@@ -145,6 +146,6 @@ impl PemPair {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, FilesError> {
-    std::fs::read(path).map_err(|source| FilesError::Read { path: path.to_owned(), source })
+fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, FilesError> {
+    read_file(path).map_err(|source| FilesError::Read { path: path.to_owned(), source })
 }

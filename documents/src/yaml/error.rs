@@ -36,5 +36,7 @@ impl std::fmt::Display for YamlError {
 /// to programmers.
 fn problem(message: &str) -> &str {
     let message = message.rsplit_once(" at line ").map_or(message, |(problem, _)| problem);
-    message.split_once(", set DuplicateKeyPolicy").map_or(message, |(problem, _)| problem)
+    let advice = [", set DuplicateKeyPolicy", "; use "];
+    let advice = advice.into_iter().find_map(|advice| message.find(advice));
+    advice.map_or(message, |at| &message[..at])
 }

@@ -172,6 +172,10 @@ mod tests {
         assert!(error.line > 1, "{error:?}");
         let error = parse("a: 1\na: 2\n").unwrap_err();
         insta::assert_snapshot!(error, @"line 2, column 1: duplicate mapping key: a");
+        let error = parse("a: 1\n---\nb: 2\n").unwrap_err();
+        insta::assert_snapshot!(error, @"line 3, column 1: multiple YAML documents detected");
+        let error = parse("{null: 1}").unwrap_err().problem;
+        insta::assert_snapshot!(error, @"cannot deserialize null into string");
     }
 
     #[test]

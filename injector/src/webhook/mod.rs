@@ -215,7 +215,7 @@ impl Bound {
             server::own_thread::start(flag.trim_matches('-')).map_err(RunError::Runtime)?;
         let listener = {
             let _own = thread.enter();
-            server::bind(address).map_err(failed)?
+            serving::tcp_listener::bind(address).map_err(failed)?
         };
         let at = listener.local_addr().map_err(failed)?;
         Ok((Self { thread, listener }, at))

@@ -23,7 +23,6 @@ pub mod node;
 pub mod passthrough;
 #[cfg(test)]
 mod reference;
-mod regular_file;
 pub mod relay;
 pub mod resolv_conf;
 pub mod secrets;

@@ -9,6 +9,7 @@ use clap::Parser as _;
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{Arguments, Command, LogArgs};
+use crate::environment::Environment;
 use crate::server;
 
 /// Runs the program. Exits with 0 on success, 1 on failure and 2 for an invalid command line.
@@ -31,13 +32,18 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
                 complain(&conflict);
                 return ExitCode::from(USAGE);
             }
-            if let Err(error) = install_log(&arguments.log) {
-                complain(&error);
-                return ExitCode::from(USAGE);
-            }
+            let environment = match install_log(&arguments.log)
+                .and_then(|()| Environment::parse(std::env::vars_os()))
+            {
+                Ok(environment) => environment,
+                Err(error) => {
+                    complain(&error);
+                    return ExitCode::from(USAGE);
+                }
+            };
             // Fails only if a provider is installed already, which then applies.
             let _ = rustls::crypto::ring::default_provider().install_default();
-            runtime().and_then(|runtime| runtime.block_on(server::run(*args)))
+            runtime().and_then(|runtime| runtime.block_on(server::run(*args, environment)))
         }
     };
     match done {

@@ -12,11 +12,14 @@ use tokio::time::timeout;
 
 use crate::identity::Caller;
 use crate::publish::ProxyId;
+use crate::stream_rate::{StreamRate, TooManyStreams};
 
 /// Open streams. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Connections {
     open: Arc<Mutex<BTreeMap<ProxyId, Arc<Connected>>>>,
+    /// Limit of the rate of new streams.
+    rate: StreamRate,
 }
 
 /// Open stream of a proxy.
@@ -33,6 +36,16 @@ pub struct Connected {
 }
 
 impl Connections {
+    /// Limits the rate of new streams.
+    pub fn with_rate(rate: StreamRate) -> Self {
+        Self { rate, ..Self::default() }
+    }
+
+    /// Admits a new stream when its turn has come.
+    pub async fn admit(&self) -> Result<(), TooManyStreams> {
+        self.rate.admit().await
+    }
+
     /// Adds a stream.
     pub fn add(&self, id: ProxyId, connected: Connected) {
         self.lock().insert(id, Arc::new(connected));

@@ -1,8 +1,8 @@
 //! Listeners: accepting, handshakes, HTTP, and the end of connections.
 
 use std::future::Future;
-use std::io::{self, ErrorKind};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,10 +16,11 @@ use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use pilot_xds::streams::ConnectionCloser;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tower::ServiceExt as _;
+use webhook_certs::serving::tcp_listener;
 
 use crate::metrics::Count;
 
@@ -53,22 +54,9 @@ impl Accept for Plaintext {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientAddress(pub SocketAddr);
 
-/// Binds the address of a flag. `[::]` falls back to `0.0.0.0` on hosts without IPv6.
+/// Binds the address of a flag.
 pub fn bind(flag: &str, address: SocketAddr) -> Result<TcpListener> {
-    let bind = |address: SocketAddr| {
-        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-        socket.set_reuseaddr(true)?;
-        socket.bind(address)?;
-        socket.listen(BACKLOG)
-    };
-    let is_all = address.ip().is_unspecified() && address.is_ipv6();
-    let bound = match bind(address) {
-        Err(error) if is_all && error.kind() != ErrorKind::AddrInUse => {
-            bind((Ipv4Addr::UNSPECIFIED, address.port()).into())
-        }
-        bound => bound,
-    };
-    bound.with_context(|| format!("{flag}: binding {address}"))
+    tcp_listener::bind(address).with_context(|| format!("{flag}: binding {address}"))
 }
 
 /// Limit of the connections of a listener.
@@ -119,7 +107,7 @@ pub async fn serve<A: Accept>(
     let graceful = GracefulShutdown::new();
     let accepting = async {
         loop {
-            let (tcp, client) = next(&listener).await;
+            let (tcp, client) = tcp_listener::accept(&listener).await;
             let Some(permit) = limit.admit() else { continue };
             let connection = Connection { tcp, client, accept: accept.clone() };
             let served = connection.serve(router.clone(), graceful.watcher());
@@ -137,21 +125,6 @@ pub async fn serve<A: Accept>(
     drop(listener);
     if timeout(GRACE, graceful.shutdown()).await.is_err() {
         tracing::debug!("connections were still open at the end of the grace period");
-    }
-}
-
-async fn next(listener: &TcpListener) -> (TcpStream, SocketAddr) {
-    loop {
-        match listener.accept().await {
-            Ok(accepted) => return accepted,
-            // The client has disconnected meanwhile.
-            Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
-            // No file descriptor is free, and an immediate retry would fail too.
-            Err(error) => {
-                tracing::warn!(%error, "accept failed");
-                sleep(ACCEPT_PAUSE).await;
-            }
-        }
     }
 }
 
@@ -208,8 +181,6 @@ fn builder() -> auto::Builder<TokioExecutor> {
     builder
 }
 
-const BACKLOG: u32 = 1024;
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const HANDSHAKE: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(3);
 const PING_INTERVAL: Duration = Duration::from_secs(30);

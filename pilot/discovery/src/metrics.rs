@@ -24,6 +24,8 @@ pub struct Metrics {
     pub resources: Family<TypeLabel, Count>,
     /// Bytes of the responses' resources, by type.
     pub sizes: Histograms,
+    /// Requests with the nonce of an older response, by type.
+    pub expired_nonces: Family<TypeLabel, Count>,
     /// NACKs by type.
     pub rejects: Family<TypeLabel, Count>,
     /// Seconds for which generated states wait for their stream.
@@ -38,8 +40,10 @@ pub struct Metrics {
     pub events: Family<EventLabel, Count>,
     /// Settings and policies that are invalid.
     pub rejected: Family<KindLabel, Count>,
-    /// Services of the mesh.
-    pub services: Gauge,
+    /// Publications by cause.
+    pub triggers: Family<TypeLabel, Count>,
+    /// Numbers of the mesh at the time of the page.
+    pub mesh: MeshGauges,
     /// Objects that the registry had otherwise than the API server.
     pub drift: Family<KindLabel, Count>,
     /// Connections beyond the limit.
@@ -48,16 +52,36 @@ pub struct Metrics {
     pub certificates: CertificateMetrics,
 }
 
+/// Numbers of the published state.
+#[derive(Clone, Debug, Default)]
+pub struct MeshGauges {
+    /// Services.
+    pub services: Gauge,
+    /// Balanced service ports without endpoints.
+    pub without_endpoints: Gauge,
+    /// Service ports whose address and port another service has.
+    pub outbound_conflicts: Gauge,
+    /// Ports of connected proxies that several services claim with different protocols.
+    pub inbound_conflicts: Gauge,
+    /// Connected proxies without a pod.
+    pub unknown_pods: Gauge,
+}
+
 /// Histograms by resource type.
 type Histograms = Family<TypeLabel, Histogram, fn() -> Histogram>;
 
 /// Name, labels and help of each family, for the registration and the reference page.
-pub const METRICS: [(&str, &str, &str); 18] = [
+pub const METRICS: [(&str, &str, &str); 24] = [
     ("pilot_xds", "", "Streams of proxies"),
     ("pilot_xds_pushes", "type", "Responses sent to proxies"),
     ("pilot_xds_resources", "type", "Resources sent to proxies"),
     ("pilot_xds_config_size_bytes", "type", "Histogram: bytes of the resources of a response"),
     ("pilot_total_xds_rejects", "type", "Responses that proxies rejected"),
+    (
+        "pilot_xds_expired_nonce",
+        "type",
+        "Requests with the nonce of an older response than the one that waits for its ACK",
+    ),
     (
         "pilot_proxy_queue_time",
         "",
@@ -89,7 +113,27 @@ pub const METRICS: [(&str, &str, &str); 18] = [
         "Invalid settings (`MeshConfig`) and policies (`PeerAuthentication`). Their last valid state \
          stays",
     ),
+    (
+        "pilot_push_triggers",
+        "type",
+        "Publications by cause: `service`, `endpoint`, `proxy` (a pod), `config` (a policy), `global` \
+         (the settings of the mesh)",
+    ),
     ("pilot_services", "", "Services of the mesh"),
+    ("pilot_eds_no_instances", "", "Balanced service ports without endpoints"),
+    (
+        "pilot_conflict_outbound_listener_tcp_over_current_tcp",
+        "",
+        "Service ports of TCP whose address and port an older service has, in the views of connected \
+         proxies",
+    ),
+    (
+        "pilot_conflict_inbound_listener",
+        "",
+        "Ports of connected proxies that several services declare with different protocols; the \
+         oldest decides",
+    ),
+    ("pilot_no_ip", "", "Connected proxies whose pod is not known"),
     (
         "pilot_registry_drift",
         "kind",
@@ -119,6 +163,7 @@ impl Default for Metrics {
             pushes: Family::default(),
             resources: Family::default(),
             sizes: by_type(|| Histogram::new(BYTES)),
+            expired_nonces: Family::default(),
             rejects: Family::default(),
             queue_time: seconds(),
             push_time: by_type(seconds),
@@ -126,7 +171,8 @@ impl Default for Metrics {
             updates: Family::default(),
             events: Family::default(),
             rejected: Family::default(),
-            services: Gauge::default(),
+            triggers: Family::default(),
+            mesh: MeshGauges::default(),
             drift: Family::default(),
             refused: Count::default(),
             certificates: CertificateMetrics::default(),
@@ -143,13 +189,21 @@ impl Metrics {
         page.add("pilot_xds_resources", &self.resources);
         page.add("pilot_xds_config_size_bytes", &self.sizes);
         page.add("pilot_total_xds_rejects", &self.rejects);
+        page.add("pilot_xds_expired_nonce", &self.expired_nonces);
         page.add("pilot_proxy_queue_time", &self.queue_time);
         page.add("pilot_xds_push_time", &self.push_time);
         page.add("pilot_proxy_convergence_time", &self.convergence);
         page.add("pilot_inbound_updates", &self.updates);
         page.add("pilot_k8s_reg_events", &self.events);
         page.add("pilot_total_rejected_configs", &self.rejected);
-        page.add("pilot_services", &self.services);
+        page.add("pilot_push_triggers", &self.triggers);
+        let gauges = &self.mesh;
+        page.add("pilot_services", &gauges.services);
+        page.add("pilot_eds_no_instances", &gauges.without_endpoints);
+        let tcp_conflicts = "pilot_conflict_outbound_listener_tcp_over_current_tcp";
+        page.add(tcp_conflicts, &gauges.outbound_conflicts);
+        page.add("pilot_conflict_inbound_listener", &gauges.inbound_conflicts);
+        page.add("pilot_no_ip", &gauges.unknown_pods);
         page.add("pilot_registry_drift", &self.drift);
         page.add("pilot_refused_connections", &self.refused);
         let CertificateMetrics { requests, invalid, unsigned, signed } = &self.certificates;
@@ -195,10 +249,10 @@ pub struct KindLabel {
     pub kind: &'static str,
 }
 
-/// Label of a resource type or of a source.
+/// Label of a resource type, of a source or of a cause.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct TypeLabel {
-    /// `cds`, `eds`, `lds`, `rds`, `nds`, or `other`.
+    /// `cds`, `eds`, `lds`, `rds`, `nds` or `other` for a resource type.
     pub r#type: &'static str,
 }
 
@@ -270,7 +324,9 @@ mod tests {
     #[test]
     fn names_are_those_of_istio() {
         let metrics = Metrics::default();
-        for family in [&metrics.pushes, &metrics.resources, &metrics.rejects, &metrics.updates] {
+        let Metrics { pushes, resources, rejects, updates, expired_nonces, triggers, .. } =
+            &metrics;
+        for family in [pushes, resources, rejects, updates, expired_nonces, triggers] {
             family.get_or_create(&TypeLabel::new(CLUSTER)).inc();
         }
         for family in [&metrics.sizes, &metrics.push_time] {

@@ -6,10 +6,12 @@ use reference_pages::{Page, code};
 use crate::args::Arguments;
 use crate::certificates::CA_METRICS;
 use crate::debug::PAGES;
+use crate::environment::WITHOUT_EFFECT;
 use crate::metrics::METRICS;
 
 fn reference() -> String {
     let pages = PAGES.map(|(path, meaning)| [code(path), meaning.to_owned()]);
+    let without_effect = WITHOUT_EFFECT.map(|(name, reason)| [code(name), reason.to_owned()]);
     let metrics = METRICS.iter().chain(&CA_METRICS);
     let metrics =
         metrics.map(|(name, labels, help)| [code(name), code(labels), (*help).to_owned()]);
@@ -19,8 +21,19 @@ fn reference() -> String {
              line. An empty address switches a listener off.",
         )
         .flags(&Arguments::command())
+        .heading(2, "Environment")
+        .text(
+            "`PILOT_MAX_REQUESTS_PER_SECOND` limits the streams that proxies open; 0, the default, is \
+             no limit, since a proxy that reconnects gets only what differs. The log warns of other \
+             variables that begin with `PILOT_`, and of these:",
+        )
+        .table(["variable without effect", "reason, or what to use"], without_effect.into())
         .heading(2, "Pages")
-        .text("On `--httpAddr`. Pages below `/debug/` are for clients on loopback.")
+        .text(
+            "On `--httpAddr`. Pages below `/debug/` are for clients on loopback; on \
+             `--secureGRPCAddr` they are for tokens and certificates of the control plane's \
+             namespace.",
+        )
         .table(["path", "meaning"], pages.into())
         .heading(2, "Metrics")
         .text("On `--monitoringAddr`, at `/metrics`. Names are Istio's where they mean the same.")

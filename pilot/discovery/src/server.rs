@@ -14,18 +14,24 @@ use crate::authentication::{Authenticator, Tls, TokenReviewer};
 use crate::certificates::Certificates;
 use crate::certificates::service::{CertificateService, METHOD};
 use crate::connections::Connections;
+use crate::environment::Environment;
 use crate::listener::{self, Accept, Limit, Plaintext};
 use crate::metrics::{Count, Metrics};
 use crate::source::Source;
 use crate::sources::{self, Sink};
+use crate::stream_rate::StreamRate;
 use crate::{debug, grpc, publish};
 
 /// Serves until SIGTERM or SIGINT.
-pub async fn run(args: DiscoveryArgs) -> Result<()> {
+pub async fn run(args: DiscoveryArgs, environment: Environment) -> Result<()> {
+    for warning in &environment.warnings {
+        tracing::warn!("{warning}");
+    }
     let terminated = signal(SignalKind::terminate()).context("handling SIGTERM")?;
     let interrupted = signal(SignalKind::interrupt()).context("handling SIGINT")?;
-    let (queue, metrics) = (publish::start()?, Metrics::default());
-    let connections = Connections::default();
+    let metrics = Metrics::default();
+    let queue = publish::start(metrics.triggers.clone())?;
+    let connections = Connections::with_rate(StreamRate::new(environment.streams_per_second));
     let source = Source { queue: queue.clone(), connections, metrics: metrics.clone() };
     let mut listeners = Listeners::new(args.max_connections, metrics.refused.clone());
     let discovery = grpc::discovery(source.clone());
@@ -41,7 +47,8 @@ pub async fn run(args: DiscoveryArgs) -> Result<()> {
         let authenticator = Arc::new(Authenticator::new(tokens, trust_domains));
         let tls = Tls::new(started.server_config());
         let service = CertificateService::new(started.clone(), metrics.certificates.clone());
-        let router = discovery.route_service(METHOD, service);
+        let pages = debug::authenticated(source.clone(), &args.namespace);
+        let router = discovery.route_service(METHOD, service).merge(pages);
         listeners.start("--secureGRPCAddr", address, tls, authenticator.protect(router))?;
         certificates = Some(started);
     }

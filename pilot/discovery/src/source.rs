@@ -1,5 +1,7 @@
 //! Admission of streams: from a node and a caller to the states published for the proxy.
 
+use std::time::Instant;
+
 use http::Extensions;
 use jiff::Timestamp;
 use pilot_routing::view::ProxyView;
@@ -11,12 +13,12 @@ use tokio::sync::mpsc;
 use tonic::Status;
 
 use crate::connections::{Connected, Connections};
-use crate::convergence::Convergence;
 use crate::identity::Caller;
 use crate::metrics::{Metrics, TypeLabel};
 use crate::node::proxy_view;
 use crate::publish::{Queue, Subscription};
 use crate::resources::Published;
+use crate::stream_rate::TooManyStreams;
 
 /// Source of the published states.
 #[derive(Clone, Debug)]
@@ -49,6 +51,8 @@ impl ResourceSource for Source {
             caller.check(&proxy).map_err(denied)?;
             proxy.service_account = caller.service_account.clone();
         }
+        let too_many = |error: TooManyStreams| Status::resource_exhausted(error.to_string());
+        self.connections.admit().await.map_err(too_many)?;
         let ending = || Status::unavailable("the control plane is shutting down");
         let connected = self.queue.connect(proxy.clone(), variant).await;
         let (subscription, published) = connected.ok_or_else(ending)?;
@@ -61,11 +65,8 @@ impl ResourceSource for Source {
         tracing::debug!(proxy = connected.name(), "stream opened");
         self.connections.add(subscription.id, connected);
         self.metrics.connected.inc();
-        let observer = Box::new(StreamObserver {
-            source: self.clone(),
-            subscription,
-            convergence: Convergence::default(),
-        });
+        let observer =
+            Box::new(StreamObserver { source: self.clone(), subscription, lacking_since: None });
         Ok(Connection { published, observer, inspections })
     }
 }
@@ -97,14 +98,17 @@ impl Source {
 struct StreamObserver {
     source: Source,
     subscription: Subscription,
-    convergence: Convergence,
+    /// Time of the oldest change that the proxy may lack.
+    lacking_since: Option<Instant>,
 }
 
 impl Observer for StreamObserver {
-    fn received(&mut self, request: &Request) {
-        self.convergence.received(&request.type_url, &request.nonce);
+    fn received(&mut self, request: &Request, is_expired: bool) {
+        let label = TypeLabel::new(&request.type_url);
+        if is_expired {
+            self.source.metrics.expired_nonces.get_or_create(&label).inc();
+        }
         if let Some(error) = &request.error {
-            let label = TypeLabel::new(&request.type_url);
             let proxies = self.source.connections.list();
             let id = self.subscription.id;
             let proxy = proxies.iter().find(|(of, _)| *of == id).map(|(_, it)| it.name());
@@ -121,21 +125,23 @@ impl Observer for StreamObserver {
     fn changed(&mut self) {
         let Some(push) = self.subscription.push.take() else { return };
         self.source.metrics.queue_time.observe(push.published.elapsed().as_secs_f64());
-        self.convergence.changed(push.changed);
+        self.lacking_since.get_or_insert(push.changed);
     }
 
-    fn stepped(&mut self) {
-        if let Some(since) = self.convergence.end() {
+    fn stepped(&mut self, is_in_flight: bool) {
+        if is_in_flight {
+            return;
+        }
+        if let Some(since) = self.lacking_since.take() {
             self.source.metrics.convergence.observe(since.elapsed().as_secs_f64());
         }
     }
 
     fn sent(&mut self, response: &Response) {
-        self.convergence.sent(&response.type_url, response.nonce.to_string());
         let metrics = &self.source.metrics;
         let label = TypeLabel::new(&response.type_url);
         metrics.pushes.get_or_create(&label).inc();
-        if let Some(since) = self.convergence.since() {
+        if let Some(since) = self.lacking_since {
             metrics.push_time.get_or_create(&label).observe(since.elapsed().as_secs_f64());
         }
         let bytes: usize = response.resources.iter().map(|resource| resource.body().len()).sum();
@@ -157,18 +163,21 @@ impl Drop for StreamObserver {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::num::NonZeroU32;
 
     use mesh::mesh_config::MeshConfig;
     use pilot_registry::files::Directory;
     use pilot_registry::manifest::ObjectDefaults;
     use pilot_routing::view::MeshView;
+    use prometheus_client::metrics::family::Family;
     use tonic::Code;
 
     use super::*;
     use crate::publish::{Input, start};
+    use crate::stream_rate::StreamRate;
 
     fn source() -> Source {
-        let queue = start().unwrap();
+        let queue = start(Family::default()).unwrap();
         let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web-1, namespace: shop}\n\
                    spec: {serviceAccountName: web}\n\
                    status: {phase: Running, podIP: 10.0.0.1, podIPs: [{ip: 10.0.0.1}]}\n";
@@ -195,6 +204,16 @@ mod tests {
         }
         let connected = source.connect(Variant::Delta, node, &extensions).await;
         connected.map_or_else(|status| status.code(), |_| Code::Ok)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn streams_beyond_the_rate_are_refused() {
+        let rate = StreamRate::new(NonZeroU32::new(1));
+        let source = Source { connections: Connections::with_rate(rate), ..source() };
+        let connect = || connect(&source, None);
+        let codes = futures::join!(connect(), connect(), connect());
+        // The second waits for a second.
+        assert_eq!(codes, (Code::Ok, Code::Ok, Code::ResourceExhausted));
     }
 
     #[tokio::test]

@@ -28,6 +28,16 @@ fn invalid_flag_exits_2_and_is_named() {
 }
 
 #[test]
+fn invalid_variable_exits_2_and_is_named() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pilot-discovery"));
+    command.args(["discovery", "--registries", "Files", "--configDir", "/nonexistent"]);
+    let output = command.env("PILOT_MAX_REQUESTS_PER_SECOND", "many").output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("PILOT_MAX_REQUESTS_PER_SECOND has the invalid value"), "{text}");
+}
+
+#[test]
 fn missing_directory_of_objects_ends_the_program() {
     let words = ["discovery", "--registries", "Files", "--configDir", "/nonexistent"];
     let output = run(&[&words[..], &["--httpAddr", "", "--monitoringAddr", ""]].concat());

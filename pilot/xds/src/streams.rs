@@ -45,8 +45,8 @@ pub struct Connection<R> {
 
 /// Observer of a stream, for metrics.
 pub trait Observer: Send {
-    /// Takes a request of the client.
-    fn received(&mut self, _request: &session::Request) {}
+    /// Takes a request of the client. `_is_expired` is [`Session::is_expired`].
+    fn received(&mut self, _request: &session::Request, _is_expired: bool) {}
 
     /// Takes a newer published state.
     fn changed(&mut self) {}
@@ -54,8 +54,9 @@ pub trait Observer: Send {
     /// Takes a response that waits to be sent.
     fn sent(&mut self, _response: &session::Response) {}
 
-    /// Called after the responses to a request or a newer state.
-    fn stepped(&mut self) {}
+    /// Called after the responses to a request or a newer state. `_is_in_flight` is
+    /// [`Session::is_in_flight`].
+    fn stepped(&mut self, _is_in_flight: bool) {}
 }
 
 /// Observes nothing.
@@ -151,7 +152,9 @@ impl<S: ResourceSource> Stream<S> {
         loop {
             if let Some(event) = event.take() {
                 match &event {
-                    Event::Request(request) => observer.received(request),
+                    Event::Request(request) => {
+                        observer.received(request, session.is_expired(request));
+                    }
                     Event::Published(_) => observer.changed(),
                     Event::Timer => {}
                 }
@@ -162,7 +165,7 @@ impl<S: ResourceSource> Stream<S> {
                     // Encoded at once: the session forgets the bodies.
                     frames.push_back(response.encode(self.variant));
                 }
-                observer.stepped();
+                observer.stepped(session.is_in_flight());
             }
             if frames.is_empty() && self.sender.capacity() > 0 {
                 blocked_since = None;

@@ -136,8 +136,8 @@ impl<'a> CsrReconciler<'a> {
             return Ok(None);
         };
         let file = path.display();
-        let pem =
-            std::fs::read(path).map_err(|error| format!("--signer-ca-file `{file}`: {error}"))?;
+        let pem = local_files::read_file(path)
+            .map_err(|error| format!("--signer-ca-file `{file}`: {error}"))?;
         let bundle =
             Bundle::parse(&pem).map_err(|error| format!("--signer-ca-file `{file}`: {error}"))?;
         if bundle.certificates().len() > MOST_CAS {

@@ -21,6 +21,7 @@ use crate::pem_error;
 
 pub mod client_authority;
 pub mod handshake_failure;
+pub mod tcp_listener;
 mod test_handshake;
 pub mod tls_parameters;
 pub mod workload_clients;

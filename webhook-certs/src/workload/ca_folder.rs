@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use local_files::read_file;
 use zeroize::Zeroizing;
 
 use super::authority::CaFiles;
@@ -24,20 +25,23 @@ impl CaFolder {
         let generation = self.0.join("..data").canonicalize();
         let folder = generation.as_ref().unwrap_or(&self.0);
         let read = |name| {
-            std::fs::read(folder.join(name))
+            read_file(&folder.join(name))
                 .map_err(|source| CaFolderError { path: self.0.join(name), source })
         };
         let optional = |name| match read(name) {
-            Err(error) if error.source.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) if error.source.kind() == io::ErrorKind::NotFound => {
+                Ok(Zeroizing::default())
+            }
             other => other,
         };
         let certificate = read(CERTIFICATE)?;
         let roots = optional("root-cert.pem")?;
+        let roots = if roots.is_empty() { &certificate } else { &roots };
         Ok(CaFiles {
-            key: Zeroizing::new(read("ca-key.pem")?),
-            chain: optional("cert-chain.pem")?,
-            roots: if roots.is_empty() { certificate.clone() } else { roots },
-            certificate,
+            key: read("ca-key.pem")?,
+            chain: optional("cert-chain.pem")?.to_vec(),
+            roots: roots.to_vec(),
+            certificate: certificate.to_vec(),
         })
     }
 

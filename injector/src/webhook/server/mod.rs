@@ -11,8 +11,7 @@ pub mod shutdown;
 pub(crate) mod signals;
 pub mod turns;
 
-use std::io::{self, ErrorKind};
-use std::net::{self, Ipv4Addr, SocketAddr};
+use std::net::{self, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,12 +19,13 @@ use arc_swap::ArcSwap;
 use axum::Router;
 use rustls::ServerConfig;
 use rustls::server::Acceptor;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_rustls::LazyConfigAcceptor;
 use webhook_certs::serving::handshake_failure::HandshakeFailure;
+use webhook_certs::serving::tcp_listener::{self, BACKLOG};
 
 use self::connection::{ConnectionError, Terms};
 use self::connection_slots::{Slot, Slots, Source};
@@ -33,26 +33,6 @@ use self::limits::Limits;
 use self::run_queue::{RunQueue, let_others_run};
 use self::shutdown::ShutdownPhase;
 use super::telemetry::metrics::{Metrics, TIMEOUT};
-
-/// Binds a listener to an address. With port 0 the system chooses the port.
-///
-/// The listener belongs to the current runtime.
-pub(in crate::webhook) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let bind = |address: SocketAddr| {
-        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-        socket.set_reuseaddr(true)?;
-        socket.bind(address)?;
-        socket.listen(BACKLOG)
-    };
-    let is_all = address.ip().is_unspecified() && address.is_ipv6();
-    match bind(address) {
-        // `:PORT` means all addresses; a host without IPv6 has IPv4 addresses only.
-        Err(error) if is_all && error.kind() != ErrorKind::AddrInUse => {
-            bind((Ipv4Addr::UNSPECIFIED, address.port()).into())
-        }
-        bound => bound,
-    }
-}
 
 /// Listener with its routes, TLS configuration and limits.
 pub struct Server {
@@ -102,7 +82,7 @@ impl Server {
         };
         let accepting = async {
             loop {
-                let (stream, peer) = accept(&listener).await;
+                let (stream, peer) = tcp_listener::accept(&listener).await;
                 serve(stream, peer).await;
                 // Otherwise a thread that both accepts and serves could accept many more
                 // connections, and displace this one, before its first poll.
@@ -124,21 +104,6 @@ impl Server {
         };
         if timeout(grace, ending).await.is_err() {
             tracing::warn!("connections were still busy at the end of the grace period");
-        }
-    }
-}
-
-async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
-    loop {
-        match listener.accept().await {
-            Ok(accepted) => return accepted,
-            // The client has disconnected meanwhile.
-            Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
-            // No file descriptor is free, and an immediate retry would fail too.
-            Err(error) => {
-                tracing::warn!(%error, "accept failed");
-                sleep(ACCEPT_PAUSE).await;
-            }
         }
     }
 }
@@ -254,8 +219,3 @@ impl Drop for Counted<'_> {
         self.0.connections.dec();
     }
 }
-
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Connections that the kernel queues until they are accepted, if `net.core.somaxconn` allows as
-/// many. When the queue is full, further clients retry after a second.
-const BACKLOG: u32 = 4096;

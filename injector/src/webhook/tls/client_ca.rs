@@ -62,7 +62,8 @@ impl ClientFile {
     }
 
     fn read(&self) -> Result<Vec<u8>, ClientFileError> {
-        std::fs::read(&self.path)
+        local_files::read_file(&self.path)
+            .map(|content| content.to_vec())
             .map_err(|source| ClientFileError::Read { path: self.path.clone(), source })
     }
 

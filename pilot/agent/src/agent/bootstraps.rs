@@ -5,11 +5,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
+use local_files::{read_file, read_text_file};
 
 use crate::bootstrap::{bootstrap, command_line, grpc};
 use crate::config::Config;
 use crate::node::Node;
-use crate::regular_file;
 use crate::supervisor::Desired;
 
 /// Writes the bootstrap of gRPC applications, in one step.
@@ -22,14 +22,14 @@ pub(super) fn write_grpc(config: &Config) -> Result<()> {
         None => Ok(()),
     };
     prepared
-        .and_then(|()| local_files::replace_file(file, 0o644, &[text.as_bytes()]))
+        .and_then(|()| local_files::replace_regular_file(file, 0o644, &[text.as_bytes()]))
         .with_context(|| format!("writing {} (GRPC_XDS_BOOTSTRAP)", file.display()))
 }
 
 /// Reads the override, which travels as an argument of Envoy's.
 fn override_text(file: &Path) -> Result<String> {
     let name = file.display();
-    let text = regular_file::read_text(file)
+    let text = read_text_file(file)
         .with_context(|| format!("reading {name} (ISTIO_BOOTSTRAP_OVERRIDE)"))?;
     ensure!(
         text.len() < LONGEST_ARGUMENT,
@@ -62,7 +62,7 @@ pub(super) fn desired(config: &Config) -> Result<Desired> {
 /// Returns a digest of a file; an absent file has one too.
 fn digest(file: &Path) -> u64 {
     let mut hasher = DefaultHasher::new();
-    regular_file::read(file).ok().map(|content| content.to_vec()).hash(&mut hasher);
+    read_file(file).ok().map(|content| content.to_vec()).hash(&mut hasher);
     hasher.finish()
 }
 

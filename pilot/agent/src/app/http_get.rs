@@ -1,7 +1,7 @@
 //! `httpGet`, with the kubelet's rules for headers, hosts, certificates and redirects.
 
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
+use hyper::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::{HeaderMap, Request, Response, Uri};
 
@@ -41,12 +41,7 @@ impl HttpGet {
         kubelet: &HeaderMap,
     ) -> Result<AppAnswer, ProbeError> {
         let host = dialer.host(self.host.as_deref());
-        let mut target = Target {
-            scheme: self.scheme,
-            port: self.port,
-            path: self.path.clone(),
-            keeps_host_header: true,
-        };
+        let mut target = Target::new(self.scheme, self.port, self.path.clone());
         for _ in 0..REQUEST_LIMIT {
             let response = self.send_once(&target, dialer, tls, kubelet).await?;
             match Redirect::classify(&response, &target, &host) {
@@ -105,6 +100,9 @@ impl HttpGet {
         };
         // The table rejects a host that is no header value.
         headers.extend(host.ok().map(|host: HeaderValue| (HOST, host)));
+        if let Some(authorization) = &target.authorization {
+            headers.entry(AUTHORIZATION).or_insert_with(|| authorization.clone());
+        }
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
         headers
     }
@@ -151,8 +149,19 @@ mod tests {
     }
 
     fn target(keeps_host_header: bool) -> Target {
-        let path = PathAndQuery::from_static("/");
-        Target { scheme: Scheme::Http, port: 8080, path, keeps_host_header }
+        let target = Target::new(Scheme::Http, 8080, PathAndQuery::from_static("/"));
+        Target { keeps_host_header, ..target }
+    }
+
+    #[test]
+    fn authorization_of_the_probe_precedes_that_of_a_redirect() {
+        let dialer = Dialer::new("10.0.0.1".parse().unwrap(), false);
+        let authorization = Some(HeaderValue::from_static("Basic YTpi"));
+        let redirected = Target { authorization, ..target(false) };
+        let sent = |probe: HttpGet| probe.headers(&redirected, &dialer, &HeaderMap::new());
+        assert_eq!(sent(get(Vec::new()))[AUTHORIZATION], "Basic YTpi");
+        let own = sent(get(vec![header("authorization", "Bearer x")]));
+        assert_eq!(own.get_all(AUTHORIZATION).iter().collect::<Vec<_>>(), ["Bearer x"]);
     }
 
     #[test]

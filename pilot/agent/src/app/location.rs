@@ -2,13 +2,17 @@
 
 use std::borrow::Cow;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hyper::header::HeaderValue;
+
 /// URI reference without its fragment (RFC 3986, section 4.1). Characters that a URL cannot have
 /// are escaped.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Reference {
     /// Scheme, in lower case.
     pub(super) scheme: Option<String>,
-    /// `//HOST[:PORT]` of the reference.
+    /// `//[USER@]HOST[:PORT]` of the reference.
     pub(super) authority: Option<Authority>,
     /// Path, or the rest of a URL like `mailto:x`.
     pub(super) path: String,
@@ -19,6 +23,8 @@ pub(super) struct Reference {
 /// Server of a URL.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Authority {
+    /// `Authorization` header of its user and password.
+    pub(super) authorization: Option<HeaderValue>,
     /// Host, without brackets.
     pub(super) host: String,
     /// Port; `None` for that of the scheme.
@@ -63,7 +69,10 @@ impl Reference {
 
 impl Authority {
     fn parse(text: &str) -> Option<Self> {
-        let text = text.rsplit_once('@').map_or(text, |(_, server)| server);
+        let (authorization, text) = match text.rsplit_once('@') {
+            Some((user, server)) => (Some(basic_authorization(user)?), server),
+            None => (None, text),
+        };
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => rest.rsplit_once(']')?,
             None => text.rfind(':').map_or((text, ""), |at| text.split_at(at)),
@@ -85,8 +94,20 @@ impl Authority {
                 Some(digits?.parse().ok()?)
             }
         };
-        Some(Self { host: host.to_owned(), port })
+        Some(Self { authorization, host: host.to_owned(), port })
     }
+}
+
+/// Returns the header for `USER[:PASSWORD]`. Returns `None` for text that is neither.
+fn basic_authorization(text: &str) -> Option<HeaderValue> {
+    let is_user_byte =
+        |byte: u8| byte.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&byte);
+    let (user, password) = text.split_once(':').unwrap_or((text, ""));
+    let is_valid = text.bytes().all(is_user_byte);
+    let text = [&*unescape(user).filter(|_| is_valid)?, b":", &*unescape(password)?].concat();
+    let mut header = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(text))).ok()?;
+    header.set_sensitive(true);
+    Some(header)
 }
 
 /// Splits the scheme off. Returns `None` for a text that begins with a colon.
@@ -157,6 +178,21 @@ mod tests {
             [":x", "1a:b", "a b:c"].map(|text| Reference::parse(text.as_bytes())),
             [None, None, None]
         );
+    }
+
+    #[test]
+    fn user_of_an_authority_becomes_a_header() {
+        for (text, header) in [
+            ("//user:word@a/", "Basic dXNlcjp3b3Jk"),
+            ("//us%65r:w:o@a/", "Basic dXNlcjp3Om8="),
+            ("//user@a/", "Basic dXNlcjo="),
+        ] {
+            let authority = Reference::parse(text.as_bytes()).unwrap().authority.unwrap();
+            assert_eq!(authority.authorization.unwrap(), header, "{text}");
+        }
+        for text in ["//us[er@a/", "//user:%zz@a/"] {
+            assert_eq!(Reference::parse(text.as_bytes()), None, "{text}");
+        }
     }
 
     #[test]

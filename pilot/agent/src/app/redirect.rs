@@ -1,7 +1,7 @@
 //! Redirects that the kubelet follows.
 
 use hyper::Response;
-use hyper::header::LOCATION;
+use hyper::header::{HeaderValue, LOCATION};
 use hyper::http::uri::PathAndQuery;
 
 use super::http_get::Scheme;
@@ -15,6 +15,15 @@ pub(super) struct Target {
     pub(super) path: PathAndQuery,
     /// The request has the `Host` header of the probe. A redirect with a scheme replaces it.
     pub(super) keeps_host_header: bool,
+    /// `Authorization` header of the redirect's user and password.
+    pub(super) authorization: Option<HeaderValue>,
+}
+
+impl Target {
+    /// Returns the target of a probe.
+    pub(super) fn new(scheme: Scheme, port: u16, path: PathAndQuery) -> Self {
+        Self { scheme, port, path, keeps_host_header: true, authorization: None }
+    }
 }
 
 /// Classification of an answer.
@@ -56,7 +65,8 @@ impl Redirect {
                     Scheme::Http => 80,
                     Scheme::Https => 443,
                 });
-                (Target { scheme, port, ..target.clone() }, without_dots(path))
+                let authorization = authority.authorization.clone();
+                (Target { scheme, port, authorization, ..target.clone() }, without_dots(path))
             }
             // A URL without a host, as `mailto:x`, has another one than the probe.
             _ if authority.is_some() || scheme.is_some() => return Self::Elsewhere,
@@ -76,7 +86,7 @@ pub fn redirect_within<T>(
     port: u16,
     path: &PathAndQuery,
 ) -> Option<PathAndQuery> {
-    let target = Target { scheme: Scheme::Http, port, path: path.clone(), keeps_host_header: true };
+    let target = Target::new(Scheme::Http, port, path.clone());
     match Redirect::classify(answer, &target, host) {
         Redirect::Within(next) if next.scheme == Scheme::Http && next.port == port => {
             Some(next.path)
@@ -125,7 +135,7 @@ mod tests {
     fn follow_bytes(location: &[u8]) -> Redirect {
         let answer = Response::builder().status(302).header(LOCATION, location).body(()).unwrap();
         let path = PathAndQuery::from_static("/a/b?c=/d");
-        let target = Target { scheme: Scheme::Http, port: 8080, path, keeps_host_header: true };
+        let target = Target::new(Scheme::Http, 8080, path);
         Redirect::classify(&answer, &target, "10.0.0.1")
     }
 
@@ -133,7 +143,8 @@ mod tests {
     fn redirect_to_the_same_host_is_followed() {
         let to = |scheme, port, path: &str, keeps_host_header| {
             let path = path.parse().unwrap();
-            Redirect::Within(Target { scheme, port, path, keeps_host_header })
+            let target = Target::new(scheme, port, path);
+            Redirect::Within(Target { keeps_host_header, ..target })
         };
         let relative = |path| to(Scheme::Http, 8080, path, true);
         for (location, path) in [
@@ -158,6 +169,16 @@ mod tests {
         assert_eq!(follow("HTTP://10.0.0.1:81"), to(Scheme::Http, 81, "/", false));
         assert_eq!(follow("http://10.0.0.1?x/../y"), to(Scheme::Http, 80, "/?x/../y", false));
         assert_eq!(follow("//10.0.0.1:81/x/../y"), to(Scheme::Http, 81, "/y", true));
+    }
+
+    #[test]
+    fn relative_redirect_keeps_the_user_of_its_base() {
+        let Redirect::Within(named) = follow("http://a:b@10.0.0.1:81/x") else { panic!() };
+        assert_eq!(named.authorization.as_ref().unwrap(), "Basic YTpi");
+        let answer = Response::builder().status(302).header(LOCATION, "y").body(()).unwrap();
+        let next = Redirect::classify(&answer, &named, "10.0.0.1");
+        let path = PathAndQuery::from_static("/y");
+        assert_eq!(next, Redirect::Within(Target { path, ..named }));
     }
 
     #[test]

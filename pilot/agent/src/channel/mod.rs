@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use http::uri::Authority;
 use hyper_util::rt::TokioIo;
+use local_files::read_text_file;
 use rustls::sign::CertifiedKey;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -22,7 +23,6 @@ use zeroize::Zeroizing;
 
 pub use self::error::ChannelError;
 use crate::config::{CertificateOptions, Config, Paths, Pod, RootSource};
-use crate::regular_file;
 
 mod error;
 mod tls;
@@ -171,7 +171,7 @@ impl Server {
         let Some(path) = &self.options.token else {
             return Ok(None);
         };
-        let token = regular_file::read_text(path).map_err(|cause| match cause.kind() {
+        let token = read_text_file(path).map_err(|cause| match cause.kind() {
             io::ErrorKind::NotFound => ChannelError::TokenMissing { path: path.clone() },
             _ => ChannelError::ReadToken { path: path.clone(), cause },
         })?;

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use local_files::read_file;
 use rustls::crypto::ring;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, RootCertStore};
@@ -14,7 +15,6 @@ use tokio_rustls::client::TlsStream;
 
 use super::ChannelError;
 use crate::config::RootSource;
-use crate::regular_file;
 
 /// Performs the handshake. `name` is sent as SNI, unless it is an address, and verified.
 pub(super) async fn connect(
@@ -46,7 +46,7 @@ fn roots(source: &RootSource) -> Result<RootCertStore, ChannelError> {
     let mut store = RootCertStore::empty();
     match source {
         RootSource::File(path) => {
-            let pem = regular_file::read(path).map_err(|cause| match cause.kind() {
+            let pem = read_file(path).map_err(|cause| match cause.kind() {
                 io::ErrorKind::NotFound => ChannelError::RootMissing { path: path.clone() },
                 _ => ChannelError::ReadRoot { path: path.clone(), cause },
             })?;

@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use super::addresses;
 use super::error::ConfigError;
 use super::options::Paths;
+use local_files::read_text_file;
+
 use crate::arguments::ProxyArgs;
 use crate::downward_api;
 use crate::environment::Environment;
-use crate::regular_file;
 
 /// Everything that the configuration depends on. Equal inputs give equal configurations.
 #[derive(Clone, Debug)]
@@ -103,7 +104,7 @@ impl Files {
 
 /// Returns the text of a file; `None` if it does not exist. The error has its name.
 fn read_text(path: &Path, name: &str) -> Result<Option<String>, ConfigError> {
-    match regular_file::read_text(path) {
+    match read_text_file(path) {
         Ok(text) => Ok(Some(text.to_string())),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(ConfigError::File { file: name.to_owned(), problem: error.to_string() }),

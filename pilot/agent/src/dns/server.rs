@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
 use hickory_proto::op::ResponseCode;
+use local_files::read_text_file;
 use rustix::net::netdevice::name_to_index;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
@@ -26,7 +27,6 @@ use super::table::{ServiceDomain, Table};
 use crate::config::options::{DnsOptions, Pod};
 use crate::connections::{ConnectionLimits, ConnectionSlot, Connections};
 use crate::log_limit::LogLimit;
-use crate::regular_file;
 use crate::resolv_conf::{NameServer, PORT, ResolvConf};
 
 /// DNS server of the pod.
@@ -80,7 +80,7 @@ impl Server {
     /// Binds the addresses, UDP and TCP.
     pub fn bind(options: &DnsOptions, pod: &Pod, metrics: Metrics) -> Result<Self, BindError> {
         let path = &options.resolv_conf;
-        let text = regular_file::read_text(path)
+        let text = read_text_file(path)
             .map_err(|cause| BindError::ResolvConf { path: path.clone(), cause })?;
         let resolv_conf = ResolvConf::parse(&text);
         let (mut udp, mut tcp) = (Vec::new(), Vec::new());

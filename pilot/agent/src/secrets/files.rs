@@ -5,11 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use local_files::read_text_file;
 use zeroize::Zeroizing;
 
 use super::certificate::{CertificateError, WorkloadCertificate};
 use super::trust::{RootError, parse_roots};
-use crate::regular_file;
 
 /// Texts of a certificate chain and its key, which belong together.
 #[derive(Clone, Eq, PartialEq)]
@@ -160,7 +160,7 @@ fn links_into_data(path: &Path) -> bool {
 
 /// Reads a file. The control plane names paths, so a pipe must not block.
 fn read(path: &Path) -> Result<Zeroizing<String>, FileError> {
-    regular_file::read_text(path).map_err(|cause| FileError::Read { path: path.to_owned(), cause })
+    read_text_file(path).map_err(|cause| FileError::Read { path: path.to_owned(), cause })
 }
 
 /// Link of the kubelet's layout.

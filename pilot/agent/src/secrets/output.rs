@@ -5,10 +5,8 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use local_files::replace_file;
+use local_files::{read_file, replace_regular_file};
 use zeroize::Zeroizing;
-
-use crate::regular_file;
 
 /// Texts of the copies.
 #[derive(Clone, Eq, PartialEq)]
@@ -37,7 +35,7 @@ impl Copies {
         ];
         let mut former: Vec<(&Path, u32, Zeroizing<Vec<u8>>)> = Vec::new();
         for (path, mode, text) in &files {
-            let content = regular_file::read(path);
+            let content = read_file(path);
             if let Err(cause) = replace(path, *mode, text.as_bytes()) {
                 for (path, mode, content) in former.into_iter().rev() {
                     // The first error is reported; the next attempt writes all files.
@@ -62,11 +60,11 @@ pub struct OutputError {
 }
 
 fn replace(path: &Path, mode: u32, content: &[u8]) -> io::Result<()> {
-    if mode == PRIVATE && path.exists() {
+    if mode == PRIVATE && path.is_file() {
         // A replaced file keeps its permissions.
         fs::set_permissions(path, Permissions::from_mode(mode))?;
     }
-    replace_file(path, mode, &[content])
+    replace_regular_file(path, mode, &[content])
 }
 
 const PUBLIC: u32 = 0o644;
@@ -75,6 +73,8 @@ const PRIVATE: u32 = 0o600;
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::MetadataExt;
+
+    use rustix::fs::{CWD, Mode, mkfifoat};
 
     use super::*;
 
@@ -100,6 +100,16 @@ mod tests {
             assert_eq!(fs::metadata(&key).unwrap().mode() & 0o777, PRIVATE);
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn pipe_in_place_of_a_copy_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("key.pem");
+        mkfifoat(CWD, &pipe, Mode::from_raw_mode(0o644)).unwrap();
+        let error = copies("text").write(folder.path()).unwrap_err().to_string();
+        assert!(error.ends_with("key.pem (OUTPUT_CERTS): not a regular file"), "{error}");
+        assert_eq!(fs::metadata(&pipe).unwrap().mode() & 0o777, 0o644);
     }
 
     #[test]

@@ -27,6 +27,9 @@ pub(super) async fn pass_on(
 /// cut to [`LENGTH`] characters.
 pub(super) fn reason(output: &[u8]) -> Option<String> {
     let output = String::from_utf8_lossy(output);
+    // The level of a cut line is lost.
+    let lines = output.split_once('\n').filter(|_| output.len() >= TAIL);
+    let output = lines.map_or(&*output, |(_, lines)| lines);
     let line = output.lines().rfind(|line| !line.trim().is_empty() && is_error(line))?;
     let mut fields = line.split('\t').skip(3);
     let message = match fields.next() {
@@ -43,8 +46,8 @@ fn is_error(line: &str) -> bool {
     !words.any(|word| no_reason.contains(&word))
 }
 
-/// Words of the prefix: time, process or level, logger.
-const WORDS: usize = 7;
+/// Words of the prefix `[date time][process][level][logger] `, and empty ones between them.
+const WORDS: usize = 9;
 const TAIL: usize = 8192;
 const LENGTH: usize = 300;
 
@@ -65,7 +68,18 @@ mod tests {
         assert!(reason(output.as_bytes()).unwrap().starts_with("cannot bind '127.0.0.1:15000'"));
         let backtrace = "2026-11-23T08:00:00Z\tcritical\tenvoy backtrace a.h:1\t#0: x\tthread=7\n";
         assert_eq!(reason(backtrace.as_bytes()), None);
+        let output = "[2026-11-23 22:14:40.362][1][critical][main] [a.cc:2] no such field\n\
+                      [2026-11-23 22:14:40.362][1][critical][backtrace] [a.h:1] Caught Bus error\n\
+                      [2026-11-23 22:14:40.362][1][critical][backtrace] [a.h:1] #0: [0x7fd80518]\n";
+        assert_eq!(reason(output.as_bytes()).unwrap(), "no such field");
         assert_eq!(reason(b"\n"), None);
+    }
+
+    #[test]
+    fn line_that_is_cut_is_no_reason() {
+        let line = "2026-11-23T08:00:00Z\twarning\tenvoy config a.cc:2\tno connection\n";
+        let output = line.repeat(TAIL / line.len() + 1).into_bytes();
+        assert_eq!(reason(&output[output.len() - TAIL..]), None);
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! Probes under the capture rules of `istio-init`, in both families.
 
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::process::Command;
+use std::process::{Child, Command};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use e2e::netns::{Namespace, Owner};
+use e2e::programs::Programs;
+use e2e::wait;
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use hyper::service::service_fn;
@@ -82,6 +85,56 @@ fn probes_bypass_capture_in_both_families() {
     }
 }
 
+#[test]
+fn grpc_probes_of_a_go_server_have_its_status() {
+    let pod = Arc::new(pod::create(&[V4]));
+    let program = Programs::find().unwrap().grpc_application().unwrap();
+    let mut servers = Vec::new();
+    for (mode, port) in [("health", 7070), ("no-health", 7071)] {
+        let mut command = Command::new(&program);
+        command.args([mode, &format!("{V4}:{port}")]);
+        servers.push(Server(pod.run(|| command.spawn()).unwrap().unwrap()));
+        wait::until("it listens", PATIENCE, || pod.run(|| TcpStream::connect((V4, port))).unwrap())
+            .unwrap();
+    }
+    let probers = r#"{
+        "/app-health/all/livez": {"grpc":{"port":7070}},
+        "/app-health/db/livez": {"grpc":{"port":7070,"service":"db"}},
+        "/app-health/ill/livez": {"grpc":{"port":7070,"service":"ill"}},
+        "/app-health/other/livez": {"grpc":{"port":7070,"service":"other"}},
+        "/app-health/none/livez": {"grpc":{"port":7071}}
+    }"#;
+    let settings = Settings {
+        addresses: vec![V4.parse().unwrap()],
+        probers: probers.to_owned(),
+        ..Settings::default()
+    };
+    let agent = Agent::start_in(&pod, settings);
+    for (name, status, body) in [
+        ("all", 200, ""),
+        ("db", 200, ""),
+        ("ill", 500, "the server says NOT_SERVING\n"),
+        ("other", 500, "gRPC status 5: unknown service\n"),
+        ("none", 500, "gRPC status 12: unknown service grpc.health.v1.Health\n"),
+    ] {
+        let server = (V4.parse::<IpAddr>().unwrap(), agent.port).into();
+        let path = format!("/app-health/{name}/livez");
+        let answer = pod.run(|| get(server, &path, "")).unwrap();
+        assert_eq!(answer.status, status, "{path}: {}", answer.body);
+        assert!(answer.body.ends_with(body), "{path}: {}", answer.body);
+    }
+}
+
+/// A process that ends with the value.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Returns a pod whose connections are captured. Nothing listens on the ports of the proxy, so a
 /// captured connection fails.
 fn captured_pod() -> Arc<Namespace> {
@@ -131,6 +184,7 @@ fn health_answer(
     Response::builder().header("content-type", "application/grpc").body(body).unwrap()
 }
 
+const PATIENCE: Duration = Duration::from_secs(60);
 const PROXY: Owner = Owner { uid: 1337, gid: 1337 };
 const V4: &str = "192.168.78.2";
 const V6: &str = "fd78::2";

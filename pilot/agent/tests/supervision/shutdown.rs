@@ -13,6 +13,7 @@ use crate::tests;
 tests![
     slow_requests_finish_during_drain,
     sigterm_after_drain_request_exits_at_once,
+    sigterm_while_a_child_starts_drains_it_once_live,
     quit_ends_without_draining,
     quit_of_envoy_itself_ends_agent_with_error,
     changed_bootstrap_drains_and_ends_agent_if_chosen,
@@ -68,15 +69,35 @@ fn are_answered(clients: Clients) -> Result<()> {
 fn sigterm_after_drain_request_exits_at_once() -> Result<()> {
     let mut agent = Agent::new()?.with(|settings| settings.drain_duration = HOUR).started()?;
     agent.request("drain")?;
-    wait::until("Envoy drains", PATIENCE, || {
-        let answer = agent.http(agent.port, "GET /version")?;
-        ensure!(answer.contains("connection: close"), "{answer}");
-        Ok::<_, anyhow::Error>(())
-    })?;
+    wait_for_drain(&agent)?;
     ensure!(agent.version()? == "a");
     agent.signal(Signal::TERM)?;
     ensure!(agent.ended()?.success());
     agent.has_no_shared_memory()
+}
+
+/// The child has closed the admin interface of its parent, which serves until the child is live.
+fn sigterm_while_a_child_starts_drains_it_once_live() -> Result<()> {
+    let mut agent = Agent::new()?.with(|settings| settings.drain_duration = HOUR).started()?;
+    agent.apply(&agent.slow_bootstrap("slow"))?;
+    agent.wait_for_waiting_child()?;
+    agent.signal(Signal::TERM)?;
+    wait_for_drain(&agent)?;
+    ensure!(agent.version()? == "slow");
+    agent.signal(Signal::TERM)?;
+    ensure!(agent.ended()?.success());
+    agent.has_no_shared_memory()
+}
+
+/// Waits until Envoy closes a connection after each answer.
+fn wait_for_drain(agent: &Agent) -> Result<()> {
+    wait::until("Envoy drains", PATIENCE, || {
+        let clients = Clients::start(&agent.namespace, agent.port, &[Protocol::Http1], "/version")?;
+        clients.wait_for(20)?;
+        let report = clients.finish()?.remove(0).1;
+        ensure!(report.lost.is_empty() && report.connections >= 20, "{report:?}");
+        Ok::<_, anyhow::Error>(())
+    })
 }
 
 fn quit_ends_without_draining() -> Result<()> {

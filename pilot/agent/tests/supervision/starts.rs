@@ -160,6 +160,7 @@ fn full_shared_memory_is_named() -> Result<()> {
     agent.start_by(&["unshare", "--mount", "sh", "-c", script])?;
     let reason = "killed by SIGBUS, probably for lack of space in /dev/shm";
     agent.wait_for_log(&format!("Envoy did not start: {reason}"))?;
+    ensure!(!agent.log().contains(&format!("{reason}: #")), "a backtrace: {}", agent.log());
     agent.stop()
 }
 

@@ -84,7 +84,7 @@ impl Drop for Child {
 pub(crate) fn serve(services: usize, port: usize, changes: u32) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let _entered = runtime.enter();
-    let queue = publish::start().unwrap();
+    let queue = publish::start(Metrics::default().triggers).unwrap();
     list(&queue, services, changes);
     let source = Source {
         queue: queue.clone(),

@@ -10,12 +10,13 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
-use http::{Extensions, HeaderMap, Response};
+use axum::response::IntoResponse as _;
+use http::{Extensions, HeaderMap, Response, StatusCode};
 use jiff::Timestamp;
 use mesh::spiffe::{SpiffeId, TrustDomain};
 use thiserror::Error;
 use tokio::sync::watch;
-use tonic::Status;
+use tonic::{Code, Status};
 use webhook_certs::serving::workload_clients::{WorkloadIdentity, WorkloadIdentityError};
 
 pub use self::tls::Tls;
@@ -127,7 +128,15 @@ async fn authenticate(
         }
         Err(error) => {
             tracing::info!(path = request.uri().path(), "unauthenticated request: {error}");
-            Status::from(error).into_http()
+            let status = Status::from(error);
+            if !request.uri().path().starts_with(PAGES) {
+                return status.into_http();
+            }
+            let code = match status.code() {
+                Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+                _ => StatusCode::UNAUTHORIZED,
+            };
+            (code, format!("{}\n", status.message())).into_response()
         }
     }
 }
@@ -178,6 +187,9 @@ impl From<AuthenticationError> for Status {
         }
     }
 }
+
+/// Start of the paths that are not gRPC.
+const PAGES: &str = "/debug/";
 
 fn bearer(headers: &HeaderMap) -> Result<&str, AuthenticationError> {
     let header = headers.get(http::header::AUTHORIZATION).ok_or(AuthenticationError::Missing)?;

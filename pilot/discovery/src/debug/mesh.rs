@@ -34,12 +34,6 @@ fn service_json(service: &Service) -> Value {
     })
 }
 
-/// Number of services.
-pub(super) fn service_count(publisher: &Publisher) -> i64 {
-    let services = publisher.state().map_or(0, |state| state.snapshot.services().count());
-    i64::try_from(services).unwrap_or(i64::MAX)
-}
-
 /// Endpoints of all service ports.
 pub(super) fn endpoints(publisher: &Publisher) -> Value {
     let Some(state) = publisher.state() else { return json!([]) };

@@ -1,8 +1,11 @@
 //! Readiness, debug pages and metrics.
 
+mod gauges;
 mod mesh;
 mod proxies;
 mod why;
+
+use std::sync::Arc;
 
 use axum::extract::{Query, Request, State};
 use axum::http::StatusCode;
@@ -15,9 +18,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::certificates::Certificates;
+use crate::identity::Caller;
 use crate::listener::ClientAddress;
 use crate::metrics::Metrics;
-use crate::publish::{Publisher, Queue};
+use crate::publish::{Publication, Publisher, Queue};
 use crate::source::Source;
 
 /// Parameters of the pages.
@@ -45,13 +49,27 @@ type Page = Result<Json<Value>, Problem>;
 /// Returns the routes of readiness, for all clients, and of debug pages, for clients on loopback.
 /// `certificates` are those of the listener with TLS, if there is one.
 pub fn router(source: Source, certificates: Option<Certificates>) -> Router {
+    let queue = source.queue.clone();
+    let ready = async move || ready(&queue, certificates.as_ref());
+    let pages = pages(source).layer(middleware::from_fn(loopback_only));
+    Router::new().route("/ready", get(ready)).merge(pages)
+}
+
+/// Returns the routes of debug pages for authenticated callers of a namespace, that of the control
+/// plane.
+pub fn authenticated(source: Source, namespace: &str) -> Router {
+    let namespace: Arc<str> = namespace.into();
+    pages(source).layer(middleware::from_fn_with_state(namespace, of_namespace_only))
+}
+
+fn pages(source: Source) -> Router {
     let mesh = |page: fn(&Publisher) -> Value| {
         get(async move |State(source): State<Source>| -> Page {
             let page = source.queue.inspect(page).await;
             page.map(Json).ok_or_else(Problem::ending)
         })
     };
-    let debug = Router::new()
+    Router::new()
         .route("/debug/registry", mesh(mesh::registry))
         .route("/debug/registryz", mesh(mesh::registry))
         .route("/debug/endpoints", mesh(mesh::endpoints))
@@ -59,21 +77,19 @@ pub fn router(source: Source, certificates: Option<Certificates>) -> Router {
         .route("/debug/config", mesh(mesh::config))
         .route("/debug/configz", mesh(mesh::config))
         .route("/debug/connections", get(connections))
+        .route("/debug/pushes", get(pushes))
         .route("/debug/syncz", get(syncz))
         .route("/debug/config_dump", get(config_dump))
         .route("/debug/why", get(why))
-        .layer(middleware::from_fn(loopback_only));
-    let queue = source.queue.clone();
-    let ready = async move || ready(&queue, certificates.as_ref());
-    Router::new().route("/ready", get(ready)).merge(debug.with_state(source))
+        .with_state(source)
 }
 
 /// Returns the route of the metrics, those of the CA among them if there is one.
 pub fn metrics(metrics: &Metrics, queue: &Queue, certificates: Option<Certificates>) -> Router {
     let (metrics, queue) = (metrics.clone(), queue.clone());
     let page = async move || -> Result<Response, Problem> {
-        let services = queue.inspect(mesh::service_count).await.ok_or_else(Problem::ending)?;
-        metrics.services.set(services);
+        let numbers = queue.inspect(gauges::MeshNumbers::new).await;
+        numbers.ok_or_else(Problem::ending)?.set(&metrics.mesh);
         let (mut text, mut registry) = (String::new(), metrics.registry());
         if let Some(certificates) = &certificates {
             registry.register_collector(Box::new(certificates.clone()));
@@ -115,8 +131,26 @@ async fn loopback_only(request: Request, next: Next) -> Response {
     Problem(StatusCode::FORBIDDEN, hint.to_owned()).into_response()
 }
 
+/// Rejects callers of other namespaces.
+async fn of_namespace_only(
+    State(namespace): State<Arc<str>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let caller = request.extensions().get::<Caller>();
+    if caller.is_some_and(|caller| caller.namespace == namespace) {
+        return next.run(request).await;
+    }
+    let hint = format!("debug pages are for service accounts of the namespace {namespace}");
+    Problem(StatusCode::FORBIDDEN, hint).into_response()
+}
+
 async fn connections(State(source): State<Source>) -> Json<Value> {
     Json(proxies::connections(&source))
+}
+
+async fn pushes(State(source): State<Source>) -> Json<Vec<Publication>> {
+    Json(source.queue.history())
 }
 
 async fn syncz(State(source): State<Source>) -> Json<Value> {
@@ -146,12 +180,13 @@ fn unknown(proxy: &str) -> Problem {
 }
 
 /// Paths and meanings of all pages.
-pub const PAGES: [(&str, &str); 8] = [
+pub const PAGES: [(&str, &str); 9] = [
     ("/ready", "200 once objects and settings were listed, else 503"),
     ("/debug/registry", "Services; also as `/debug/registryz`"),
     ("/debug/endpoints", "Endpoints of all service ports; also as `/debug/endpointz`"),
     ("/debug/config", "Settings and policies; also as `/debug/configz`"),
     ("/debug/connections", "Streams of this replica, with the identity of their callers"),
+    ("/debug/pushes", "The last 100 publications: time, changes that caused them, proxies"),
     ("/debug/syncz", "Versions sent to and accepted by each proxy"),
     (
         "/debug/config_dump?proxyID=POD.NAMESPACE",

@@ -11,6 +11,7 @@ use pilot_routing::view::{MeshView, ProxyView};
 
 use pilot_xds::service::Variant;
 
+use super::cause::Cause;
 use super::view_key::{ViewKey, is_by_place};
 use crate::resources::{EncodedResources, MeshState, Outbound, OwnResources, Published};
 
@@ -49,7 +50,8 @@ pub struct Publisher {
 #[derive(Debug, Default)]
 struct Pending {
     registry: Changes,
-    settings: bool,
+    policies: bool,
+    mesh: bool,
 }
 
 #[derive(Debug)]
@@ -92,11 +94,11 @@ impl Publisher {
                 self.pending.registry.extend(changes);
             }
             Input::PeerAuthentications(policies) => {
-                self.pending.settings |= self.policies.as_ref() != Some(&policies);
+                self.pending.policies |= self.policies.as_ref() != Some(&policies);
                 self.policies = Some(policies);
             }
             Input::Mesh(mesh) => {
-                self.pending.settings |= self.mesh.as_deref() != Some(&mesh);
+                self.pending.mesh |= self.mesh.as_deref() != Some(&mesh);
                 self.mesh = Some(Arc::new(mesh));
             }
         }
@@ -117,13 +119,21 @@ impl Publisher {
         self.policies.as_deref().unwrap_or_default()
     }
 
+    /// Changes that the next publication will have.
+    pub fn pending(&self) -> Cause {
+        let Pending { registry, policies, mesh } = &self.pending;
+        Cause::new(registry, *policies, *mesh)
+    }
+
     /// Publishes the changes. Returns the new states of the proxies that they concern.
     pub fn publish(&mut self) -> Vec<(ProxyId, Published)> {
         let (Some(mesh), Some(policies)) = (&self.mesh, &self.policies) else { return Vec::new() };
         if !self.index.is_listed() {
             return Vec::new();
         }
-        let Pending { registry, settings } = std::mem::take(&mut self.pending);
+        let Pending { registry, policies: changed_policies, mesh: changed_mesh } =
+            std::mem::take(&mut self.pending);
+        let settings = changed_policies || changed_mesh;
         let before = self.state.take();
         let policies = match &before {
             Some(before) if !settings => Arc::clone(&before.policies),
@@ -190,6 +200,11 @@ impl Publisher {
     pub fn disconnect(&mut self, id: ProxyId) {
         self.proxies.remove(&id);
         self.drop_unused_views();
+    }
+
+    /// View of a connected proxy.
+    pub fn proxy(&self, id: ProxyId) -> Option<&ProxyView> {
+        self.proxies.get(&id).map(|proxy| &proxy.view)
     }
 
     /// Views and published states of the connected proxies.

@@ -9,12 +9,16 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
+use jiff::Timestamp;
 use pilot_routing::view::ProxyView;
 use pilot_xds::service::Variant;
+use prometheus_client::metrics::family::Family;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::history::{History, Publication};
 use super::publisher::{Input, ProxyId, Publisher};
 use super::push_time::PushTime;
+use crate::metrics::{Count, TypeLabel};
 use crate::resources::Published;
 
 /// Handle to the publisher. Clones share it.
@@ -23,6 +27,7 @@ pub struct Queue {
     commands: mpsc::UnboundedSender<Command>,
     last_id: Arc<AtomicU64>,
     synced: watch::Receiver<bool>,
+    history: History,
 }
 
 /// Connected proxy. Its publishing ends with this value.
@@ -53,8 +58,9 @@ impl Debug for Command {
     }
 }
 
-/// Starts the thread of the publisher, which ends with the last handle.
-pub fn start() -> Result<Queue> {
+/// Starts the thread of the publisher, which ends with the last handle. It counts the causes of
+/// publications in `triggers`.
+pub fn start(triggers: Family<TypeLabel, Count>) -> Result<Queue> {
     let (commands, received) = mpsc::unbounded_channel();
     let (synced, is_synced) = watch::channel(false);
     let publishing = Publishing {
@@ -63,10 +69,13 @@ pub fn start() -> Result<Queue> {
         since: None,
         waiting: Vec::new(),
         synced,
+        triggers,
+        history: History::default(),
     };
+    let history = publishing.history.clone();
     let thread = thread::Builder::new().name("publisher".to_owned());
     thread.spawn(|| publishing.run(received)).context("starting the publisher's thread")?;
-    Ok(Queue { commands, last_id: Arc::default(), synced: is_synced })
+    Ok(Queue { commands, last_id: Arc::default(), synced: is_synced, history })
 }
 
 impl Queue {
@@ -78,6 +87,11 @@ impl Queue {
     /// True once objects and settings were listed.
     pub fn is_synced(&self) -> bool {
         *self.synced.borrow()
+    }
+
+    /// Recent publications, the latest first.
+    pub fn history(&self) -> Vec<Publication> {
+        self.history.list()
     }
 
     /// Connects a proxy. Waits until the mesh is known. `None` if the publisher has ended.
@@ -137,6 +151,8 @@ struct Publishing {
     /// Proxies that connected before the mesh was known.
     waiting: Vec<(ProxyId, Joining)>,
     synced: watch::Sender<bool>,
+    triggers: Family<TypeLabel, Count>,
+    history: History,
 }
 
 impl Publishing {
@@ -178,7 +194,19 @@ impl Publishing {
 
     fn publish(&mut self) {
         let since = self.since.take().unwrap_or_else(Instant::now);
-        for (id, published) in self.publisher.publish() {
+        let cause = self.publisher.pending();
+        let states = self.publisher.publish();
+        if self.publisher.state().is_some() && cause.changes > 0 {
+            for r#type in &cause.triggers {
+                self.triggers.get_or_create(&TypeLabel { r#type }).inc();
+            }
+            let name = |proxy: &ProxyView| format!("{}.{}", proxy.pod, proxy.namespace);
+            let to = states
+                .iter()
+                .map(|(id, _)| self.publisher.proxy(*id).map_or_else(String::new, name));
+            self.history.add(Timestamp::now(), cause, to);
+        }
+        for (id, published) in states {
             if let Some((channel, push)) = self.channels.get(&id) {
                 push.publish(since);
                 channel.send_replace(published);

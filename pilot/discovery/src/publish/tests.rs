@@ -25,7 +25,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use super::{Input, ProxyId, Publisher};
+use super::{Cause, Input, ProxyId, Publisher};
 use crate::resources::{MeshState, Published};
 
 type State = BTreeMap<(&'static str, String), Version>;
@@ -308,7 +308,11 @@ fn endpoint_change_concerns_one_resource() {
                  metadata: {name: a-1, namespace: shop, labels: {kubernetes.io/service-name: a}}\n\
                  ports: [{name: http, port: 80}]\nendpoints: [{addresses: [\"10.0.0.9\"]}]\n";
     publisher.apply(Input::Registry(Box::new(apply(slice))));
+    let cause = publisher.pending();
+    assert_eq!(cause.triggers, ["endpoint"]);
+    assert_eq!(cause.first, ["endpoints of a.shop.svc.cluster.local:80"]);
     let published = publisher.publish().pop().unwrap().1;
+    assert_eq!(publisher.pending(), Cause::default());
     let name = "outbound|80||a.shop.svc.cluster.local";
     let expected = BTreeSet::from([(ENDPOINT.into(), name.into())]);
     assert_eq!(published.changes_since(&before), Changes::Names(expected));

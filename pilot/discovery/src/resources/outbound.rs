@@ -30,6 +30,7 @@ pub struct Outbound {
     pub(super) listeners: Table,
     pub(super) routes: Table,
     pub(super) names: Table,
+    conflicts: Arc<[(Hostname, u16)]>,
 }
 
 impl Default for Outbound {
@@ -42,7 +43,8 @@ impl Outbound {
     /// Creates a state without resources.
     pub fn new(variant: Variant) -> Self {
         let [clusters, endpoints, listeners, routes, names] = [(); 5].map(|()| Table::default());
-        Self { variant, clusters, endpoints, listeners, routes, names }
+        let conflicts = Arc::default();
+        Self { variant, clusters, endpoints, listeners, routes, names, conflicts }
     }
 
     /// Generates all resources anew.
@@ -83,6 +85,11 @@ impl Outbound {
         }
     }
 
+    /// Service ports whose address and port an older service has.
+    pub fn conflicts(&self) -> &[(Hostname, u16)] {
+        &self.conflicts
+    }
+
     /// True if both are the same state: one of them is a clone of the other.
     pub fn is_same(&self, other: &Self) -> bool {
         let generations = |it: &Self| {
@@ -93,6 +100,9 @@ impl Outbound {
     }
 
     fn rebuild_layout(&mut self, context: &Context<'_>, entries: &mut EncodedResources) {
+        let conflicts = context.outbound().conflicts().iter();
+        let conflicts = conflicts.filter(|conflict| conflict.taken_by.is_some());
+        self.conflicts = conflicts.map(|it| (it.hostname.clone(), it.port)).collect();
         rebuild::<Listeners>(&mut self.listeners, context, entries);
         rebuild::<Routes>(&mut self.routes, context, entries);
         match self.variant {

@@ -1,8 +1,11 @@
 //! Resources of a proxy's own workload.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use pilot_registry::protocol::ProtocolClass;
+use pilot_registry::workload::InboundTarget;
 use pilot_routing::envoy::clusters::Clusters;
 use pilot_routing::envoy::context::Context;
 use pilot_routing::envoy::listeners::Listeners;
@@ -18,6 +21,7 @@ pub struct OwnResources {
     pub(super) clusters: Vec<Arc<EncodedResource>>,
     pub(super) listeners: Vec<Arc<EncodedResource>>,
     addresses: Vec<IpAddr>,
+    conflicts: usize,
 }
 
 impl OwnResources {
@@ -38,7 +42,13 @@ impl OwnResources {
                 Interception::None => Vec::new(),
                 Interception::Redirect | Interception::Tproxy => proxy.addresses.clone(),
             },
+            conflicts: conflicts(context.targets()),
         }
+    }
+
+    /// Number of the ports that services declare with different protocols.
+    pub fn conflicts(&self) -> usize {
+        self.conflicts
     }
 
     /// True for an outbound listener at an address of the proxy itself: a pod of a headless
@@ -56,6 +66,7 @@ impl OwnResources {
         is_same(&self.clusters, &other.clusters)
             && is_same(&self.listeners, &other.listeners)
             && self.addresses == other.addresses
+            && self.conflicts == other.conflicts
     }
 }
 
@@ -64,6 +75,18 @@ pub(super) fn is_own(name: &str) -> bool {
     name == names::VIRTUAL_INBOUND
         || name == names::INBOUND_PASSTHROUGH
         || names::parse_inbound(name).is_some()
+}
+
+/// Number of the ports that services declare with different protocols. The targets of a port are
+/// neighbours.
+fn conflicts(targets: &[InboundTarget]) -> usize {
+    let ports = targets.chunk_by(|left, right| left.port == right.port);
+    let is_conflict = |targets: &&[InboundTarget]| {
+        let classes = targets.iter().map(|target| target.service_port.protocol.class());
+        let classes: BTreeSet<_> = classes.filter(|it| *it != ProtocolClass::Udp).collect();
+        classes.len() > 1
+    };
+    ports.filter(is_conflict).count()
 }
 
 fn generate<G: Generator>(

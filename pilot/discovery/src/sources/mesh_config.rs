@@ -49,7 +49,8 @@ impl Reader {
     pub(super) async fn follow_file(&self, file: &Path, sink: &Sink) {
         let name = file.display();
         let read = || {
-            std::fs::read_to_string(file)
+            local_files::read_text_file(file)
+                .map(|text| text.as_str().to_owned())
                 .map_err(|error| format!("--meshConfig {name}: reading failed: {error}"))
         };
         let offer = |text: &String| {

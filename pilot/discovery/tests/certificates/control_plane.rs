@@ -19,6 +19,7 @@ use pilot_discovery::authentication::{Authenticator, Tls, TokenReviewer};
 use pilot_discovery::certificates::service::{CertificateService, METHOD};
 use pilot_discovery::certificates::{CertificateMetrics, Certificates};
 use pilot_discovery::connections::Connections;
+use pilot_discovery::debug;
 use pilot_discovery::grpc;
 use pilot_discovery::identity::Caller;
 use pilot_discovery::listener::{self, Limit};
@@ -74,7 +75,9 @@ impl ControlPlane {
             watch::channel(Some(TrustDomain::parse("cluster.local")?)).1,
         );
         let service = CertificateService::new(certificates.clone(), CertificateMetrics::default());
-        let router = grpc::discovery(source()?).route_service(METHOD, service).route(
+        let source = source()?;
+        let pages = debug::authenticated(source.clone(), "istio-system");
+        let router = grpc::discovery(source).route_service(METHOD, service).merge(pages).route(
             "/whoami",
             get(async |Extension(caller): Extension<Caller>| format!("{caller:?}")),
         );
@@ -96,7 +99,7 @@ impl ControlPlane {
 /// States of a mesh in which the pod `neighbour` of the namespace `shop` has the account of its
 /// name.
 fn source() -> Result<Source> {
-    let queue = publish::start()?;
+    let queue = publish::start(Metrics::default().triggers)?;
     let neighbour = "apiVersion: v1\nkind: Pod\nmetadata: {name: neighbour, namespace: shop}\n\
         spec: {serviceAccountName: neighbour}\n\
         status: {phase: Running, podIP: 10.0.0.1, podIPs: [{ip: 10.0.0.1}]}\n";

@@ -42,6 +42,7 @@ fn main() -> Result<ExitCode> {
         token_of_a_deleted_pod_is_rejected
         requested_lifetime_is_bounded
         stream_of_a_node_of_another_workload_is_refused
+        debug_pages_are_for_the_control_planes_namespace
     ];
     let conclusion = libtest_mimic::run(&arguments, trials);
     runtime.shutdown_background();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use http::Request;
+use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
@@ -103,15 +103,26 @@ impl<'a> TestPod<'a> {
 
     /// Identity of the pod as the control plane sees it.
     pub(crate) async fn whoami(&self, identity: Option<Identity>) -> Result<String> {
+        let (status, body) = self.get("/whoami", identity).await?;
+        ensure!(status.is_success(), "{status}");
+        Ok(body)
+    }
+
+    /// Asks for a page of the listener with TLS.
+    pub(crate) async fn get(
+        &self,
+        path: &str,
+        identity: Option<Identity>,
+    ) -> Result<(StatusCode, String)> {
         let server = self.channel(identity, true).server();
         let (metadata, ..) = server.request(())?.into_parts();
-        let uri = format!("http://{}/whoami", server.address());
+        let uri = format!("http://{}{path}", server.address());
         let mut request = Request::get(uri).body(tonic::body::Body::empty())?;
         request.headers_mut().extend(metadata.into_headers());
         let response = server.connect().await?.oneshot(request).await?;
-        ensure!(response.status().is_success(), "{}", response.status());
+        let status = response.status();
         let body = response.into_body().collect().await?.to_bytes();
-        Ok(String::from_utf8(body.to_vec())?)
+        Ok((status, String::from_utf8(body.to_vec())?))
     }
 
     /// Opens a stream for a node, and returns the answer to its first request.

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use http::StatusCode;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::Api;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, PostParams};
 use pilot_agent::secrets::client::RequestError;
 use serde_json::json;
 
@@ -38,6 +39,31 @@ pub(crate) async fn certificate_authenticates_but_is_signed_for_tokens_only(
     ensure!(caller.contains(r#""by-certificate""#) && caller.contains("pod: None"), "{caller}");
     let error = pod.sign_by_certificate(&pod.request(&[])?, identity).await;
     unauthenticated(error, "no bearer token")
+}
+
+pub(crate) async fn debug_pages_are_for_the_control_planes_namespace(
+    control_plane: &ControlPlane,
+) -> Result<()> {
+    let pod = TestPod::create(control_plane, "curious").await?;
+    let page = async || pod.get("/debug/registry", None).await;
+    let (status, text) = page().await?;
+    ensure!(status == StatusCode::FORBIDDEN && text.contains("istio-system"), "{status} {text}");
+    let identity = pod.identity(&pod.sign(&pod.request(&[])?, DAY).await?)?;
+    let (status, _) = pod.get("/debug/pushes", Some(identity)).await?;
+    ensure!(status == StatusCode::FORBIDDEN, "a certificate of the namespace: {status}");
+    pod.set_token("an invalid token")?;
+    let (status, text) = page().await?;
+    ensure!(status == StatusCode::UNAUTHORIZED && text.contains("token"), "{status} {text}");
+
+    let accounts = Api::<ServiceAccount>::namespaced(control_plane.admin.clone(), "istio-system");
+    let account = serde_json::from_value(json!({"metadata": {"name": "operator"}}))?;
+    accounts.create(&PostParams::default(), &account).await?;
+    let request = serde_json::from_value(json!({"spec": {"audiences": ["istio-ca"]}}))?;
+    let token = accounts.create_token_request("operator", &PostParams::default(), &request).await?;
+    pod.set_token(&token.status.context("the request has no status")?.token)?;
+    let (status, text) = page().await?;
+    ensure!(status == StatusCode::OK && text == "[]", "{status} {text}");
+    Ok(())
 }
 
 pub(crate) async fn requested_names_and_usages_are_ignored(

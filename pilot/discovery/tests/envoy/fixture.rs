@@ -68,10 +68,16 @@ pub(crate) struct Fixture {
 
 impl Fixture {
     pub(crate) fn start(mesh: &Mesh) -> Self {
+        Self::start_at(free_port().unwrap(), mesh)
+    }
+
+    /// Starts the program with a port of its plaintext listener.
+    pub(crate) fn start_at(grpc: u16, mesh: &Mesh) -> Self {
         let folder = RunFolder::of_process().unwrap();
         let directory = tempfile::tempdir().unwrap();
         write(directory.path(), mesh);
-        let [grpc, debug, monitoring, admin] = [(); 4].map(|()| local(free_port().unwrap()));
+        let grpc = local(grpc);
+        let [debug, monitoring, admin] = [(); 3].map(|()| local(free_port().unwrap()));
         // Without an agent, Envoy has no certificate.
         let settings = folder.write(SETTINGS, "enableAutoMtls: false\n").unwrap();
         let arguments = [
@@ -119,6 +125,14 @@ impl Fixture {
         self.server.signal(Signal::TERM).unwrap();
         wait_for("the program ends", || if self.server.runs() { Err("it runs") } else { Ok(()) });
         assert!(self.log().contains("SIGTERM"), "{}", self.log());
+        self.start_again();
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.server.kill().unwrap();
+    }
+
+    pub(crate) fn start_again(&mut self) {
         self.server.start_again(&self.folder).unwrap();
         self.wait_until_ready();
     }
@@ -239,5 +253,5 @@ fn local(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))
 }
 
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const SETTINGS: &str = "mesh-config.yaml";

@@ -1,18 +1,46 @@
-//! Envoy served from a directory of files: the program, one Envoy, backends.
+//! Envoy served from a directory of files: the program, one Envoy, backends, and an agent.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics has failed")]
 
+mod agent;
 mod fixture;
 mod objects;
 
+use std::env;
 use std::net::{SocketAddr, TcpListener};
+use std::process::ExitCode;
 
+use libtest_mimic::{Arguments, Trial};
 use serde_json::Value;
 
 use fixture::{Backend, Fixture, expect, get, wait_for};
 use objects::Mesh;
 
-#[test]
+/// Runs the tests, or the agent that one of them has started: cargo does not name the programs of
+/// other packages to a test.
+fn main() -> ExitCode {
+    if env::args().nth(1).is_some_and(|first| ["proxy", "envoy-child"].contains(&&*first)) {
+        return pilot_agent::cli::main(env::args_os(), env::vars_os());
+    }
+    macro_rules! trials {
+        ($($test:path),+ $(,)?) => { vec![$(
+            Trial::test(stringify!($test), || {
+                $test();
+                Ok(())
+            })
+        ),+] };
+    }
+    let trials = trials![
+        files_configure_envoy_and_changes_reach_it,
+        pages_show_proxy_resources_and_their_objects,
+        rejected_listener_is_shown_and_others_work,
+        policies_and_settings_of_files_apply_at_run_time,
+        router_without_listeners_becomes_ready,
+        agent::traffic_follows_files_and_outlives_discovery,
+    ];
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
 fn files_configure_envoy_and_changes_reach_it() {
     let (one, two) = (Backend::start("one"), Backend::start("two"));
     let port = e2e::port::free_port().unwrap();
@@ -48,7 +76,6 @@ fn files_configure_envoy_and_changes_reach_it() {
     fixture.is_at_rest();
 }
 
-#[test]
 fn pages_show_proxy_resources_and_their_objects() {
     let one = Backend::start("one");
     let port = e2e::port::free_port().unwrap();
@@ -75,11 +102,18 @@ fn pages_show_proxy_resources_and_their_objects() {
     let mut resources = types.iter().flat_map(|it| it["resources"].as_array().unwrap());
     let found = resources.find(|it| it["name"] == cluster.as_str()).unwrap();
     assert_eq!(found["version"], found["acknowledged"], "{found}");
+    let pushes = page("/debug/pushes");
+    assert_eq!(pushes[0]["triggers"][0], "service", "{pushes}");
+    let metrics = fixture.metrics();
+    for line in
+        ["pilot_push_triggers{type=\"service\"} 1", "pilot_eds_no_instances 0", "pilot_no_ip 1"]
+    {
+        assert!(metrics.contains(&format!("\n{line}\n")), "{line}: {metrics}");
+    }
     let error = fixture.page("/debug/config_dump?proxyID=other.shop").unwrap_err();
     assert!(error.contains("other.shop is not connected"), "{error}");
 }
 
-#[test]
 fn rejected_listener_is_shown_and_others_work() {
     let one = Backend::start("one");
     let port = e2e::port::free_port().unwrap();
@@ -115,7 +149,6 @@ fn rejected_listener_is_shown_and_others_work() {
     drop(holder);
 }
 
-#[test]
 fn policies_and_settings_of_files_apply_at_run_time() {
     let port = e2e::port::free_port().unwrap();
     let mesh = Mesh::default().service("web", port, &[]);
@@ -156,7 +189,6 @@ fn policies_and_settings_of_files_apply_at_run_time() {
 
 /// Without resources Gateway a router has no listener. Its agent is ready once Envoy is live and
 /// has an answer about clusters and one about listeners.
-#[test]
 fn router_without_listeners_becomes_ready() {
     let port = e2e::port::free_port().unwrap();
     let mesh = Mesh::default().service("web", port, &[SocketAddr::from(([127, 0, 0, 1], port))]);

@@ -56,9 +56,9 @@ pub fn read(directory: &Path) -> io::Result<BTreeMap<String, Vec<u8>>> {
         });
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
         let Some(name) = name.filter(|name| is_known && !name.starts_with('.')) else { continue };
-        match std::fs::read(&path) {
-            Ok(content) => {
-                files.insert(name, content);
+        match local_files::read_file_up_to(&path, LARGEST) {
+            Ok(mut content) => {
+                files.insert(name, std::mem::take(&mut *content));
             }
             // Removed since the directory was listed, or not a file.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::IsADirectory) => {
@@ -68,3 +68,6 @@ pub fn read(directory: &Path) -> io::Result<BTreeMap<String, Vec<u8>>> {
     }
     Ok(files)
 }
+
+/// Larger than thousands of objects in one file.
+const LARGEST: u64 = 64 << 20;

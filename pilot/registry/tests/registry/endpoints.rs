@@ -94,13 +94,35 @@ fn ports_of_slices_are_matched_by_name() {
     assert_eq!(endpoints(&snapshot(&format!("{unnamed}{slice}")), |it| it.port), [8080]);
 }
 
+/// The controller of slices puts pods with another number of the port, or without it, into slices
+/// of their own.
 #[test]
 fn named_target_port_differs_between_slices() {
+    let web = service(
+        "web",
+        "clusterIP: 10.96.0.1, ports: [{name: http, port: 80, targetPort: web}], selector: {app: web}",
+        "",
+    );
     let ports = |number: u16| format!("addressType: IPv4, ports: [{{name: http, port: {number}}}]");
-    let old = slice_with("old", &ports(8080), "{addresses: [10.0.0.1]}");
-    let new = slice_with("new", &ports(9090), "{addresses: [10.0.0.2]}");
-    let found = endpoints(&snapshot(&[WEB, &old, &new].concat()), |it| it.port);
-    assert_eq!(found, [8080, 9090]);
+    let slices = [
+        slice_with("old", &ports(8080), "{addresses: [10.0.0.1]}"),
+        slice_with("new", &ports(9090), "{addresses: [10.0.0.2]}"),
+        slice_with("none", "addressType: IPv4, ports: []", "{addresses: [10.0.0.3]}"),
+    ];
+    let pods = [("old", "web", 8080, 1), ("new", "web", 9090, 2), ("none", "other", 8080, 3)];
+    let pods = pods.map(|(name, port, number, last)| {
+        let ports = format!("containers: [{{ports: [{{name: {port}, containerPort: {number}}}]}}]");
+        pod(name, "labels: {app: web}", &ports, &format!("podIP: 10.0.0.{last}"))
+    });
+    let found = snapshot(&[web, slices.concat(), pods.concat()].concat());
+    let sent = endpoints(&found, |it| (it.workload.as_ref().unwrap().name.to_string(), it.port));
+    assert_eq!(sent, [("old".to_owned(), 8080), ("new".to_owned(), 9090)]);
+    // Each pod's proxy takes the connections on the port to which they are sent.
+    let target = |name: &str| {
+        let targets = found.inbound_targets(found.workload("shop", name).unwrap());
+        targets.iter().map(|target| target.port).collect::<Vec<_>>()
+    };
+    assert_eq!([target("old"), target("new"), target("none")], [vec![8080], vec![9090], vec![]]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use pilot_registry::event::{Event, Update};
 use pilot_registry::files::{self, Directory, DirectoryUpdate};
 use pilot_registry::index::Index;
 use pilot_registry::manifest::ObjectDefaults;
+use rustix::fs::{CWD, Mode, mkfifoat};
 
 use crate::fixture::{WEB, host, node, pod, service};
 
@@ -153,6 +154,11 @@ async fn watched_directory_follows_added_replaced_and_removed_files() {
         until(|| known("web")).await;
         write("a.yaml", &service("db", "", ""));
         until(|| known("db") && !known("web")).await;
+        // Reading a pipe or a device would not end.
+        mkfifoat(CWD, folder.path().join("b.yaml"), Mode::from_raw_mode(0o600)).unwrap();
+        let error = files::read(folder.path()).unwrap_err().to_string();
+        assert_eq!(error, "b.yaml: not a regular file");
+        std::fs::remove_file(folder.path().join("b.yaml")).unwrap();
         std::fs::remove_file(folder.path().join("a.yaml")).unwrap();
         until(|| !known("db")).await;
     };

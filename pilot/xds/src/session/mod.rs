@@ -116,6 +116,19 @@ impl<R: Resources> Session<R> {
         (waits && self.now < end).then_some(end)
     }
 
+    /// True if a response waits for its ACK.
+    pub fn is_in_flight(&self) -> bool {
+        self.watches.values().any(|watch| watch.in_flight.is_some())
+    }
+
+    /// True if a request has the nonce of an older response than the one in flight.
+    pub fn is_expired(&self, request: &Request) -> bool {
+        let watch = self.watches.get(&*request.type_url);
+        let sent = watch.and_then(|watch| watch.in_flight.as_ref());
+        let is_other = sent.is_some_and(|sent| sent.nonce.to_string() != request.nonce);
+        is_other && !request.nonce.is_empty()
+    }
+
     fn request(&mut self, request: Request, resources: &R) -> Result<(), Close> {
         self.first_request.get_or_insert(self.now);
         request.check(&self.limits)?;

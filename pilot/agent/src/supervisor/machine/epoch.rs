@@ -79,6 +79,11 @@ impl Epochs {
         self.0.values().any(|epoch| epoch.stage == Stage::Retiring)
     }
 
+    /// True while an epoch that was not live is being killed.
+    pub(super) fn is_rejecting(&self) -> bool {
+        self.0.values().any(|epoch| epoch.stage == Stage::Rejected)
+    }
+
     /// True while an epoch starts or ends.
     pub(super) fn in_transition(&self) -> bool {
         self.0.values().any(|epoch| epoch.stage != Stage::Serving)

@@ -17,6 +17,8 @@
 //! - A child closes the admin interface of its parent early. If the child then fails, the parent
 //!   serves without admin interface ("silenced"), and another hot restart, of the desired bootstrap
 //!   or of the parent's own, brings it back.
+//! - At SIGTERM, a child that starts has half of the drain's time to become live: it drains its
+//!   parent, whose admin interface may be closed. After its failure, the parent drains.
 
 pub mod drain;
 mod epoch;
@@ -64,7 +66,7 @@ pub struct State {
     lost_parent: Option<ExitStatus>,
     /// Failure of the last child, while its parent serves.
     failed_child: Option<String>,
-    /// True after `POST /drain`.
+    /// True after `POST /drain` and SIGTERM: the serving Envoy drains.
     drained: bool,
     retries: Retries,
     rate: RateLimit,
@@ -277,6 +279,9 @@ impl State {
         match (&self.phase, exited.stage) {
             (Phase::Ending(_), _) => self.finish(actions),
             (Phase::Draining(_, exit), Stage::Serving) => self.end(exit.clone(), actions),
+            (Phase::Draining(..), Stage::Starting | Stage::Rejected) => {
+                actions.push(Action::DrainListeners);
+            }
             (Phase::Draining(..) | Phase::Ended, _) => {}
             (Phase::Running, Stage::Serving) => self.serving_exited(status, actions),
             (Phase::Running, Stage::Starting) => {
@@ -312,6 +317,10 @@ impl State {
         if let Some(parent) = self.lost_parent.take() {
             actions.push(Action::CountFailure);
             return self.end(both_exited(&parent, &reason), actions);
+        }
+        if self.drained && self.epochs.serving().is_some() {
+            // The child may have had the admin interface.
+            actions.push(Action::DrainListeners);
         }
         self.failed(revision, &reason, actions);
         self.failed_child = Some(reason).filter(|_| self.epochs.serving().is_some());

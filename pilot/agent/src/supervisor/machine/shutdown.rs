@@ -32,19 +32,20 @@ impl State {
             return self.end(exit, actions);
         }
         self.phase = Phase::Draining(Drain::default(), exit);
+        self.drained = true;
         self.checking = None;
         for timer in [Timer::Retry, Timer::Recheck, Timer::RateLimit] {
             self.disarm(timer, actions);
         }
-        // A child that is not live yet would take over the listeners.
-        let starting = self.epochs.iter().find(|(_, stage)| *stage == Stage::Starting);
-        if let Some((epoch, _)) = starting {
-            self.disarm(Timer::Guard(epoch), actions);
-            self.epochs.reject(epoch);
-            actions.push(Action::Kill(epoch));
-        }
-        actions.push(Action::DrainListeners);
         let plan = self.settings.drain;
+        // A child that starts may have closed the admin interface of its parent. It drains the
+        // parent when it is live.
+        if let Some((child, _)) = self.epochs.starting() {
+            let longest = plan.deadline.unwrap_or(plan.deadline_if_unknown) / 2;
+            self.arm(Timer::Guard(child), self.settings.guard.min(longest), actions);
+        } else if !self.epochs.is_rejecting() {
+            actions.push(Action::DrainListeners);
+        }
         if let Some(deadline) = plan.deadline {
             self.arm(Timer::DrainDeadline, deadline, actions);
         }
@@ -55,9 +56,11 @@ impl State {
 
     pub(super) fn connections(&mut self, count: Connections, actions: &mut Vec<Action>) {
         let Phase::Draining(drain, exit) = &mut self.phase else { return };
-        // The statistics lack the connections of a parent that still drains.
+        // The statistics lack the connections of a parent, and a child that starts may not answer.
         let count = match count {
-            Connections::Active(0) if self.epochs.in_transition() => Connections::Active(1),
+            Connections::Active(0) | Connections::Failed if self.epochs.in_transition() => {
+                Connections::Active(1)
+            }
             count => count,
         };
         match drain.counted(count) {

@@ -222,10 +222,17 @@ fn stale_nonce_acknowledges_nothing() {
         stream.ack(&first[0]);
         let second = stream.publish(State::default().cluster("a", 1));
         assert_eq!(text(&second), ["CDS +a"]);
+        let with = |nonce: String| Request { nonce, ..request(variant, CLUSTER, &[]) };
+        let is_expired = |nonce| stream.session.is_expired(&with(nonce));
+        assert!(is_expired(first[0].nonce.to_string()));
+        assert!(!is_expired(second[0].nonce.to_string()) && !is_expired(String::new()));
         assert_eq!(text(&stream.ack(&first[0])), [""; 0]);
         assert_eq!(text(&stream.nack(&first[0])), [""; 0]);
+        assert!(stream.session.is_in_flight());
         let view = stream.view(CLUSTER);
         assert_eq!((view.in_flight, view.nacks), (Some(second[0].nonce), 0));
+        stream.ack(&second[0]);
+        assert!(!stream.session.is_in_flight());
     }
 }
 

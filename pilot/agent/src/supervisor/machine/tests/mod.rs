@@ -29,6 +29,8 @@ struct World {
     /// Attempts, checks included, since the desired revision changed.
     attempts: BTreeMap<Revision, u32>,
     drained: u32,
+    /// The epoch that drains.
+    draining: Option<u32>,
     terminated: bool,
     exit: Option<Exit>,
 }
@@ -69,6 +71,7 @@ impl World {
             spawned: Vec::new(),
             attempts: BTreeMap::new(),
             drained: 0,
+            draining: None,
             terminated: false,
             exit: None,
         }
@@ -123,7 +126,11 @@ impl World {
             }
             Action::Arm(timer, delay) => drop(self.timers.insert(timer, self.now + delay)),
             Action::Disarm(timer) => drop(self.timers.remove(&timer)),
-            Action::DrainListeners => self.drained += 1,
+            Action::DrainListeners => {
+                assert!(self.serving.is_some(), "an Envoy serves");
+                self.drained += 1;
+                self.draining = self.serving;
+            }
             Action::CountConnections => self.counting = true,
             Action::Publish(epoch) => self.serving = epoch,
             Action::Report(report) => self.report = report,
@@ -145,6 +152,11 @@ impl World {
             assert!(self.living.len() == 1 && self.serving.is_none());
             let is_bounded = armed.contains(&Timer::Guard(*child)) || self.killed.contains(child);
             assert!(is_bounded, "a child without parent has a deadline");
+        }
+        if matches!(self.state.phase, Phase::Draining(..)) {
+            let stages = || self.state.epochs.iter().map(|(_, stage)| stage);
+            let fails = stages().any(|stage| matches!(stage, Stage::Starting | Stage::Rejected));
+            assert!(fails || self.draining == self.serving, "the serving Envoy drains");
         }
         if self.exit.is_some() {
             assert!(self.timers.is_empty(), "no timer outlives supervision");

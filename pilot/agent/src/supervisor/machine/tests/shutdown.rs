@@ -126,6 +126,14 @@ fn requested_drain_serves_until_sigterm() {
 }
 
 #[test]
+fn requested_drain_is_repeated_when_a_child_failed() {
+    let mut world = World::restarting();
+    world.send(Event::DrainRequested);
+    world.send(Event::Exited(1, crash()));
+    assert_eq!((world.drained, world.draining), (2, Some(0)));
+}
+
+#[test]
 fn requested_drain_applies_to_an_envoy_that_starts() {
     let mut world = World::new(settings());
     world.send(Event::DrainRequested);
@@ -151,17 +159,73 @@ fn sigterm_before_start_ends_at_once() {
 }
 
 #[test]
-fn sigterm_during_hot_restart_kills_the_child() {
-    let mut world = World::serving(A);
-    world.send(Event::Desired(B));
-    world.send(Event::Checked(B, Verdict::Allowed));
+fn sigterm_during_hot_restart_drains_the_child_once_live() {
+    let mut world = World::restarting();
     world.send(Event::Terminate);
-    assert_eq!((&world.killed, world.drained), (&[1].into(), 1));
+    assert_eq!((world.drained, world.killed.len()), (0, 0));
     world.send(Event::Live(1));
-    assert_eq!(world.serving, Some(0));
-    world.send(Event::Exited(1, crash()));
+    assert_eq!((world.drained, world.serving), (1, Some(1)));
+    world.wait_for(Timer::DrainDeadline);
+    assert_eq!(world.now, Duration::from_secs(10));
     world.send(Event::Exited(0, crash()));
+    world.send(Event::Exited(1, ExitStatus::Clean));
     assert_eq!(world.exit, Some(Exit::Terminated));
+}
+
+#[test]
+fn parent_drains_after_its_child_failed_or_was_late() {
+    for is_late in [false, true] {
+        let mut world = World::restarting();
+        world.send(Event::Terminate);
+        if is_late {
+            world.wait_for(Timer::Guard(1));
+            // Half of the drain's time.
+            assert_eq!((world.now, &world.killed), (Duration::from_secs(5), &[1].into()));
+            world.send(Event::Live(1));
+        }
+        assert_eq!(world.drained, 0);
+        world.send(Event::Exited(1, crash()));
+        assert_eq!((world.drained, world.serving), (1, Some(0)));
+        world.wait_for(Timer::DrainDeadline);
+        exits_with(world, &Exit::Terminated);
+    }
+}
+
+#[test]
+fn sigterm_waits_for_a_killed_child_to_drain_its_parent() {
+    let mut world = World::restarting();
+    world.wait_for(Timer::Guard(1));
+    world.send(Event::Terminate);
+    assert_eq!(world.drained, 0);
+    world.send(Event::Exited(1, crash()));
+    assert_eq!((world.drained, world.serving), (1, Some(0)));
+}
+
+#[test]
+fn counts_do_not_end_the_drain_while_a_child_starts() {
+    for count in [Connections::Active(0), Connections::Failed] {
+        let mut plan = settings().drain;
+        plan.deadline_if_unknown = Duration::from_secs(40);
+        plan.deadline = None;
+        let mut world = World::restarting();
+        world.send(Event::Settings(Settings { drain: plan, ..settings() }));
+        world.send(Event::Terminate);
+        for _ in 0..6 {
+            world.wait_for(Timer::CountConnections);
+            world.send(Event::Connections(count));
+        }
+        assert!(world.killed.is_empty());
+    }
+}
+
+#[test]
+fn second_sigterm_during_hot_restart_ends_both() {
+    let mut world = World::restarting();
+    world.send(Event::Terminate);
+    world.send(Event::Terminate);
+    assert_eq!(world.killed, [0, 1].into());
+    world.send(Event::Exited(1, crash()));
+    exits_with(world, &Exit::Terminated);
 }
 
 #[test]

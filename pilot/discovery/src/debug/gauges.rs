@@ -1,0 +1,144 @@
+//! Numbers of the published state for metrics.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pilot_registry::protocol::ProtocolClass;
+use pilot_registry::service::{Resolution, Service};
+use pilot_registry::snapshot::Snapshot;
+use pilot_routing::view::ProxyView;
+
+use crate::metrics::MeshGauges;
+use crate::publish::Publisher;
+
+/// Numbers of the published state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct MeshNumbers {
+    services: usize,
+    without_endpoints: usize,
+    outbound_conflicts: usize,
+    inbound_conflicts: usize,
+    unknown_pods: usize,
+}
+
+impl MeshNumbers {
+    pub(super) fn new(publisher: &Publisher) -> Self {
+        let Some(state) = publisher.state() else { return Self::default() };
+        let snapshot = &state.snapshot;
+        let proxies = || publisher.proxies();
+        let views: BTreeMap<_, _> =
+            proxies().map(|(.., published)| (published.view, &published.outbound)).collect();
+        let conflicts = views.values().flat_map(|outbound| outbound.conflicts());
+        Self {
+            services: snapshot.services().count(),
+            without_endpoints: snapshot
+                .services()
+                .map(|service| ports_without_endpoints(snapshot, service))
+                .sum(),
+            outbound_conflicts: conflicts.collect::<BTreeSet<_>>().len(),
+            inbound_conflicts: proxies().map(|(.., published)| published.own.conflicts()).sum(),
+            unknown_pods: proxies().filter(|(_, proxy, _)| !has_pod(snapshot, proxy)).count(),
+        }
+    }
+
+    pub(super) fn set(self, gauges: &MeshGauges) {
+        let Self {
+            services,
+            without_endpoints,
+            outbound_conflicts,
+            inbound_conflicts,
+            unknown_pods,
+        } = self;
+        for (gauge, number) in [
+            (&gauges.services, services),
+            (&gauges.without_endpoints, without_endpoints),
+            (&gauges.outbound_conflicts, outbound_conflicts),
+            (&gauges.inbound_conflicts, inbound_conflicts),
+            (&gauges.unknown_pods, unknown_pods),
+        ] {
+            gauge.set(i64::try_from(number).unwrap_or(i64::MAX));
+        }
+    }
+}
+
+/// Number of the ports that are balanced among endpoints, and have none.
+fn ports_without_endpoints(snapshot: &Snapshot, service: &Service) -> usize {
+    if service.resolution != Resolution::ClientSide {
+        return 0;
+    }
+    let ports = service.ports.iter().filter(|port| {
+        let set = snapshot.endpoints(&service.hostname, port.number);
+        port.protocol.class() != ProtocolClass::Udp && set.is_none_or(|it| it.endpoints.is_empty())
+    });
+    ports.count()
+}
+
+/// True if a proxy's pod is known by its name or by an address.
+fn has_pod(snapshot: &Snapshot, proxy: &ProxyView) -> bool {
+    let has = |ip: &std::net::IpAddr| {
+        snapshot.workload_at(*ip).is_some_and(|workload| workload.namespace == proxy.namespace)
+    };
+    snapshot.workload(&proxy.namespace, &proxy.pod).is_some() || proxy.addresses.iter().any(has)
+}
+
+#[cfg(test)]
+mod tests {
+    use mesh::mesh_config::MeshConfig;
+    use pilot_registry::files::Directory;
+    use pilot_registry::locality::Locality;
+    use pilot_registry::manifest::ObjectDefaults;
+    use pilot_routing::view::MeshView;
+    use pilot_xds::service::Variant;
+    use serde_json::json;
+
+    use super::*;
+    use crate::publish::{Input, ProxyId};
+
+    const OBJECTS: &str = "
+{apiVersion: v1, kind: Service, metadata: {name: web, namespace: shop},
+ spec: {clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1], selector: {app: web},
+        ports: [{name: http, port: 80, targetPort: 8080}, {name: dns, port: 53, protocol: UDP}]}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: raw, namespace: shop},
+ spec: {clusterIP: 10.96.0.2, clusterIPs: [10.96.0.2], selector: {app: web},
+        ports: [{name: tcp, port: 90, targetPort: 8080}]}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: same, namespace: shop},
+ spec: {clusterIP: 10.96.0.2, clusterIPs: [10.96.0.2], ports: [{name: tcp, port: 90}]}}
+---
+{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, addressType: IPv4,
+ metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}},
+ ports: [{name: http, port: 8080}], endpoints: [{addresses: [10.0.0.1]}]}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: web-1, namespace: shop, labels: {app: web}},
+ status: {phase: Running, podIP: 10.0.0.1, podIPs: [{ip: 10.0.0.1}]}}
+";
+
+    #[test]
+    fn conflicts_and_missing_parts_are_counted() {
+        let mut publisher = Publisher::new();
+        let files = BTreeMap::from([("objects.yaml".to_owned(), OBJECTS.as_bytes().to_vec())]);
+        let update = Directory::new(ObjectDefaults::default()).update(&files);
+        assert_eq!(update.warnings, [""; 0]);
+        for event in update.events {
+            publisher.apply(Input::Registry(Box::new(event)));
+        }
+        publisher.apply(Input::PeerAuthentications(Vec::new()));
+        publisher.apply(Input::Mesh(MeshView::new(&MeshConfig::parse("").unwrap())));
+        publisher.publish();
+        for (id, name, address) in [(0, "web-1", "10.0.0.1"), (1, "gone", "10.0.0.9")] {
+            let node = format!("sidecar~{address}~{name}.shop~shop.svc.cluster.local");
+            let metadata = json!({});
+            let metadata = metadata.as_object().unwrap();
+            let proxy = ProxyView::from_node(&node, Locality::default(), metadata).unwrap();
+            publisher.connect(ProxyId(id), proxy, Variant::Delta);
+        }
+        let expected = MeshNumbers {
+            services: 3,
+            without_endpoints: 2,
+            outbound_conflicts: 1,
+            inbound_conflicts: 1,
+            unknown_pods: 1,
+        };
+        assert_eq!(MeshNumbers::new(&publisher), expected);
+    }
+}
