@@ -18,6 +18,7 @@ pub mod http;
 mod identity;
 pub mod image;
 pub mod images;
+pub mod istio_programs;
 pub mod istiod;
 mod kube_proxy;
 pub mod kubectl;

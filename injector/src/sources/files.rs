@@ -20,8 +20,10 @@ pub struct Files {
 }
 
 impl Files {
-    /// Reads all files. The files of one mounted `ConfigMap` come from the same version of it.
-    pub fn read(&self) -> Result<Texts, FileError> {
+    /// Reads all files, each by `text_of`. The files of one mounted `ConfigMap` come from the same
+    /// version of it.
+    pub fn read(&self, text_of: impl Fn(&Path) -> io::Result<String>) -> Result<Texts, FileError> {
+        let read = |flag, path: Option<&Path>| path.map(|it| read(flag, it, &text_of)).transpose();
         loop {
             let before = self.versions();
             let texts = Texts {
@@ -56,14 +58,13 @@ pub struct FileError {
     pub source: io::Error,
 }
 
-fn read(flag: &'static str, path: Option<&Path>) -> Result<Option<Text>, FileError> {
-    let Some(path) = path else { return Ok(None) };
-    let text = std::fs::read_to_string(path).map_err(|source| FileError {
-        flag,
-        path: path.to_owned(),
-        source,
-    })?;
-    Ok(Some(Text { source: format!("{flag} {}", path.display()), text }))
+fn read(
+    flag: &'static str,
+    path: &Path,
+    text_of: impl Fn(&Path) -> io::Result<String>,
+) -> Result<Text, FileError> {
+    let text = text_of(path).map_err(|source| FileError { flag, path: path.to_owned(), source })?;
+    Ok(Text { source: format!("{flag} {}", path.display()), text })
 }
 
 /// Link by which the kubelet publishes all files of a mounted volume at once.

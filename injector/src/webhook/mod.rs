@@ -246,7 +246,7 @@ async fn configure(
             upkeep.spawn(async move { match maps.watch(client, configuration).await {} });
         }
         ConfigurationSource::Files(files) => {
-            let texts = files.read().map_err(RunError::File)?;
+            let texts = files.load().map_err(RunError::File)?;
             configuration.offer(&texts).map_err(RunError::Settings)?;
             let every = args.configuration.reload_interval;
             upkeep.spawn(async move { match files.watch(texts, configuration, every).await {} });

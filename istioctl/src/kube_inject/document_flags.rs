@@ -60,7 +60,10 @@ impl DocumentFlags {
             values: self.values.clone(),
             mesh_config: self.mesh_config.clone(),
         };
-        let texts = files.read().map_err(|error| anyhow!(with_causes(&error)))?;
+        // A shell's `<(command)` is a pipe.
+        let texts = files
+            .read(|path| std::fs::read_to_string(path))
+            .map_err(|error| anyhow!(with_causes(&error)))?;
         match &self.operator {
             Some(path) => operator_file::complete(path, texts),
             None => Ok(texts),

@@ -54,7 +54,9 @@ impl ResourceSource for Source {
         let too_many = |error: TooManyStreams| Status::resource_exhausted(error.to_string());
         self.connections.admit().await.map_err(too_many)?;
         let ending = || Status::unavailable("the control plane is shutting down");
-        let connected = self.queue.connect(proxy.clone(), variant).await;
+        // With the state of the world, resources have no names.
+        proxy.takes_names_by_host &= variant == Variant::Delta;
+        let connected = self.queue.connect(proxy.clone()).await;
         let (subscription, published) = connected.ok_or_else(ending)?;
         if let Some(caller) = &caller {
             self.check_account(caller, &proxy).await?;

@@ -9,7 +9,7 @@ pub enum Protocol {
     Http2,
     /// gRPC over HTTP/2.
     Grpc,
-    /// gRPC-Web over HTTP/1.1 or HTTP/2.
+    /// gRPC that browsers call as gRPC-Web: the proxy translates it.
     GrpcWeb,
     /// TLS that the application terminates, with HTTP inside.
     Https,
@@ -95,7 +95,7 @@ impl Protocol {
 
     /// True if the server expects HTTP/2.
     pub fn is_http2(self) -> bool {
-        matches!(self, Self::Http2 | Self::Grpc)
+        matches!(self, Self::Http2 | Self::Grpc | Self::GrpcWeb)
     }
 }
 

@@ -67,6 +67,7 @@ impl ProxyView {
             node: text("NODE_NAME").unwrap_or_default().into(),
             own_ports,
             unprivileged: text("UNPRIVILEGED_POD") == Some("true"),
+            takes_names_by_host: text("NAMES_BY_HOST") == Some("true"),
         })
     }
 }
@@ -131,6 +132,7 @@ mod tests {
                 "INSTANCE_IPS": "10.0.0.1,fd00::1", "LABELS": {"app": "web"},
                 "INTERCEPTION_MODE": "TPROXY", "NODE_NAME": "n1",
                 "ENVOY_STATUS_PORT": 16021, "ENVOY_PROMETHEUS_PORT": "16090",
+                "NAMES_BY_HOST": "true",
             }),
         );
         let view = view.unwrap();
@@ -142,12 +144,14 @@ mod tests {
         assert_eq!((&*view.domain, &*view.node), ("cluster.local", "n1"));
         assert_eq!(view.labels.get("app").map(|text| &**text), Some("web"));
         assert_eq!(view.own_ports, [16021, 16090].into());
+        assert!(view.takes_names_by_host);
     }
 
     #[test]
     fn id_alone_suffices() {
         let view = parse("router~::1~gw-1.edge~edge.svc.example.org", json!({})).unwrap();
         assert_eq!((view.kind, view.families()), (ProxyKind::Router, Families::V6));
+        assert!(!view.takes_names_by_host);
         assert_eq!((&*view.pod, &*view.namespace, &*view.domain), ("gw-1", "edge", "example.org"));
     }
 

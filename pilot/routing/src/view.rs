@@ -39,6 +39,8 @@ pub struct ProxyView {
     pub own_ports: BTreeSet<u16>,
     /// True if the proxy can bind no port below 1024.
     pub unprivileged: bool,
+    /// True if the agent takes a resource per host as names for DNS. Istio's takes a whole table.
+    pub takes_names_by_host: bool,
 }
 
 /// Role of a proxy.
@@ -135,6 +137,11 @@ impl ProxyView {
         }
     }
 
+    /// True if the pod's connections are redirected to the proxy.
+    pub fn captures(&self) -> bool {
+        self.kind == ProxyKind::Sidecar && self.interception != Interception::None
+    }
+
     /// True if the port belongs to Envoy or to the agent, on all of the pod's addresses.
     pub fn reserves(&self, mesh: &MeshView, port: u16) -> bool {
         OWN_PORTS.contains(&port)
@@ -216,9 +223,19 @@ impl MeshView {
         }
     }
 
-    /// SPIFFE identity of a service account.
-    pub fn identity(&self, namespace: &str, service_account: &str) -> String {
-        format!("spiffe://{}/ns/{namespace}/sa/{service_account}", self.trust_domain)
+    /// Trust domains whose identities are accepted, the mesh's own first.
+    pub fn trust_domains(&self) -> impl Iterator<Item = &Arc<str>> {
+        [&self.trust_domain].into_iter().chain(&self.trust_domain_aliases)
+    }
+
+    /// SPIFFE identities of a service account in all trust domains.
+    pub fn identities(
+        &self,
+        namespace: &str,
+        service_account: &str,
+    ) -> impl Iterator<Item = String> {
+        self.trust_domains()
+            .map(move |domain| format!("spiffe://{domain}/ns/{namespace}/sa/{service_account}"))
     }
 }
 
@@ -243,8 +260,9 @@ mod tests {
                     inboundTrafficPolicy: {mode: LOCALHOST}\n\
                     meshMTLS: {minProtocolVersion: TLSV1_3}\n";
         let view = MeshView::new(&MeshConfig::parse(text).unwrap());
-        assert_eq!(view.identity("shop", "web"), "spiffe://a/ns/shop/sa/web");
-        assert_eq!(view.trust_domain_aliases, ["b".into(), "c".into()]);
+        let identities = view.identities("shop", "web");
+        let expected = ["a", "b", "c"].map(|domain| format!("spiffe://{domain}/ns/shop/sa/web"));
+        assert_eq!(identities.collect::<Vec<_>>(), expected);
         assert_eq!(view.outbound_policy, OutboundPolicy::RegistryOnly);
         assert_eq!(view.min_tls_version, TlsVersion::V1_3);
         assert!(!view.auto_mtls && view.inbound_to_localhost);

@@ -87,7 +87,6 @@ mod tests {
     use pilot_registry::locality::Locality;
     use pilot_registry::manifest::ObjectDefaults;
     use pilot_routing::view::MeshView;
-    use pilot_xds::service::Variant;
     use serde_json::json;
 
     use super::*;
@@ -130,7 +129,7 @@ mod tests {
             let metadata = json!({});
             let metadata = metadata.as_object().unwrap();
             let proxy = ProxyView::from_node(&node, Locality::default(), metadata).unwrap();
-            publisher.connect(ProxyId(id), proxy, Variant::Delta);
+            publisher.connect(ProxyId(id), proxy);
         }
         let expected = MeshNumbers {
             services: 3,

@@ -9,8 +9,6 @@ use pilot_registry::index::Index;
 use pilot_routing::peer_authentication::{PeerAuthentication, PeerAuthentications};
 use pilot_routing::view::{MeshView, ProxyView};
 
-use pilot_xds::service::Variant;
-
 use super::cause::Cause;
 use super::view_key::{ViewKey, is_by_place};
 use crate::resources::{EncodedResources, MeshState, Outbound, OwnResources, Published};
@@ -63,7 +61,6 @@ struct View {
 #[derive(Debug)]
 struct Proxy {
     view: ProxyView,
-    variant: Variant,
     /// Key of its view; `None` until everything was listed.
     key: Option<ViewKey>,
     published: Published,
@@ -169,8 +166,7 @@ impl Publisher {
             let Some(mut proxy) = self.proxies.remove(&id) else { continue };
             let is_affected = self.state.as_ref().is_some_and(|it| affected.includes(it, &proxy));
             let published = if is_affected {
-                let (key, published) =
-                    self.resolve(&proxy.view, proxy.variant, Some(&proxy.published));
+                let (key, published) = self.resolve(&proxy.view, Some(&proxy.published));
                 proxy.key = key;
                 published
             } else {
@@ -190,9 +186,9 @@ impl Publisher {
     }
 
     /// Adds a proxy. Returns its state, which is empty before anything was listed.
-    pub fn connect(&mut self, id: ProxyId, view: ProxyView, variant: Variant) -> Published {
-        let (key, published) = self.resolve(&view, variant, None);
-        self.proxies.insert(id, Proxy { view, variant, key, published: published.clone() });
+    pub fn connect(&mut self, id: ProxyId, view: ProxyView) -> Published {
+        let (key, published) = self.resolve(&view, None);
+        self.proxies.insert(id, Proxy { view, key, published: published.clone() });
         published
     }
 
@@ -221,13 +217,12 @@ impl Publisher {
     fn resolve(
         &mut self,
         proxy: &ProxyView,
-        variant: Variant,
         before: Option<&Published>,
     ) -> (Option<ViewKey>, Published) {
         let Some(state) = &self.state else { return (None, Published::default()) };
-        let key = ViewKey::new(state, proxy, variant, self.by_place);
+        let key = ViewKey::new(state, proxy, self.by_place);
         let view = self.views.entry(key.clone()).or_insert_with(|| {
-            let mut outbound = Outbound::new(variant);
+            let mut outbound = Outbound::default();
             outbound.rebuild(state, &key.proxy, &mut self.entries);
             self.last_view += 1;
             View { number: self.last_view, outbound: Arc::new(outbound) }

@@ -11,7 +11,6 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use jiff::Timestamp;
 use pilot_routing::view::ProxyView;
-use pilot_xds::service::Variant;
 use prometheus_client::metrics::family::Family;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -98,13 +97,12 @@ impl Queue {
     pub async fn connect(
         &self,
         view: ProxyView,
-        variant: Variant,
     ) -> Option<(Subscription, watch::Receiver<Published>)> {
         let id = ProxyId(self.last_id.fetch_add(1, Ordering::Relaxed));
         let push = PushTime::default();
         let commands = self.commands.clone();
         let (reply, published) = oneshot::channel();
-        self.send(Command::Connect(id, Joining { view, variant, push: push.clone(), reply }));
+        self.send(Command::Connect(id, Joining { view, push: push.clone(), reply }));
         let subscription = Subscription { id, push, commands };
         Some((subscription, published.await.ok()?))
     }
@@ -137,7 +135,6 @@ impl Drop for Subscription {
 /// Proxy that connects.
 struct Joining {
     view: ProxyView,
-    variant: Variant,
     push: PushTime,
     reply: oneshot::Sender<watch::Receiver<Published>>,
 }
@@ -222,8 +219,8 @@ impl Publishing {
     }
 
     fn connect(&mut self, id: ProxyId, joining: Joining) {
-        let Joining { view, variant, push, reply } = joining;
-        let (channel, published) = watch::channel(self.publisher.connect(id, view, variant));
+        let Joining { view, push, reply } = joining;
+        let (channel, published) = watch::channel(self.publisher.connect(id, view));
         self.channels.insert(id, (channel, push));
         // A stream that has ended disconnects.
         let _ = reply.send(published);

@@ -18,7 +18,6 @@ use pilot_routing::envoy::routes::Routes;
 use pilot_routing::envoy::{Generator, resource_version};
 use pilot_routing::peer_authentication::{MtlsMode, PeerAuthentication};
 use pilot_routing::view::{MeshView, ProxyView};
-use pilot_xds::service::Variant;
 use pilot_xds::session::{Changes, Resources as _, Version};
 use pilot_xds::type_urls::{CLUSTER, ENDPOINT, LISTENER, NAME_TABLE, ROUTE};
 use proptest::prelude::*;
@@ -158,24 +157,23 @@ fn mesh(document: &str) -> Input {
     Input::Mesh(MeshView::new(&MeshConfig::parse(document).unwrap()))
 }
 
-fn proxies() -> Vec<(ProxyView, Variant)> {
-    let proxy = |name: &str, metadata: Value, variant| {
+fn proxies() -> Vec<ProxyView> {
+    let proxy = |name: &str, metadata: Value| {
         let id = format!("sidecar~10.0.0.{}~{name}~x.svc.cluster.local", name.len() - 5);
         let metadata = metadata.as_object().unwrap();
-        (ProxyView::from_node(&id, Locality::default(), metadata).unwrap(), variant)
+        ProxyView::from_node(&id, Locality::default(), metadata).unwrap()
     };
-    let delta = Variant::Delta;
     vec![
-        proxy("a.shop", json!({"NODE_NAME": "n1"}), delta),
-        proxy("bb.shop", json!({"NODE_NAME": "n1"}), Variant::StateOfTheWorld),
-        proxy("b.shop", json!({"INTERCEPTION_MODE": "TPROXY"}), delta),
-        proxy("c.bank", json!({"NODE_NAME": "n2"}), delta),
-        proxy("a.bank", json!({"INTERCEPTION_MODE": "NONE", "NODE_NAME": "n2"}), delta),
+        proxy("a.shop", json!({"NODE_NAME": "n1", "NAMES_BY_HOST": "true"})),
+        proxy("bb.shop", json!({"NODE_NAME": "n1"})),
+        proxy("b.shop", json!({"INTERCEPTION_MODE": "TPROXY"})),
+        proxy("c.bank", json!({"NODE_NAME": "n2"})),
+        proxy("a.bank", json!({"INTERCEPTION_MODE": "NONE", "NODE_NAME": "n2"})),
     ]
 }
 
 /// Resources that are generated for a proxy alone.
-fn expected(state: &MeshState, proxy: &ProxyView, variant: Variant) -> State {
+fn expected(state: &MeshState, proxy: &ProxyView) -> State {
     fn add<G: Generator>(context: &Context<'_>, found: &mut State) {
         for name in G::names(context) {
             let inputs = G::inputs(context, &name).unwrap();
@@ -188,9 +186,10 @@ fn expected(state: &MeshState, proxy: &ProxyView, variant: Variant) -> State {
     add::<Endpoints>(&context, &mut found);
     add::<Listeners>(&context, &mut found);
     add::<Routes>(&context, &mut found);
-    match variant {
-        Variant::Delta => add::<NameEntries>(&context, &mut found),
-        Variant::StateOfTheWorld => add::<NameTables>(&context, &mut found),
+    if proxy.takes_names_by_host {
+        add::<NameEntries>(&context, &mut found);
+    } else {
+        add::<NameTables>(&context, &mut found);
     }
     found
 }
@@ -219,10 +218,10 @@ fn without_unused_routes(mut state: State, published: &Published) -> State {
 
 fn check(publisher: &Publisher) {
     let state = publisher.state().unwrap();
-    for ((_, proxy, published), (view, variant)) in publisher.proxies().zip(proxies()) {
+    for ((_, proxy, published), view) in publisher.proxies().zip(proxies()) {
         assert_eq!(*proxy, view);
         let found = without_unused_routes(published_state(published), published);
-        let expected = expected(state, proxy, variant);
+        let expected = expected(state, proxy);
         let differing = found.keys().chain(expected.keys());
         let differing = differing.filter(|key| found.get(*key) != expected.get(*key));
         let differing: Vec<_> = differing.collect();
@@ -254,8 +253,8 @@ proptest! {
     ) {
         let mut publisher = start();
         let mut known = BTreeMap::new();
-        for (id, (proxy, variant)) in (0..).map(ProxyId).zip(proxies()) {
-            known.insert(id, publisher.connect(id, proxy, variant));
+        for (id, proxy) in (0..).map(ProxyId).zip(proxies()) {
+            known.insert(id, publisher.connect(id, proxy));
         }
         for (input, publishes) in history {
             publisher.apply(input);
@@ -281,8 +280,8 @@ proptest! {
 #[test]
 fn nothing_is_published_before_all_is_listed() {
     let mut publisher = Publisher::new();
-    let (proxy, variant) = proxies().swap_remove(0);
-    let published = publisher.connect(ProxyId(0), proxy, variant);
+    let proxy = proxies().swap_remove(0);
+    let published = publisher.connect(ProxyId(0), proxy);
     assert_eq!(published_state(&published), State::new());
     let inputs = events("").into_iter().map(|event| Input::Registry(Box::new(event)));
     let inputs = inputs.chain([Input::PeerAuthentications(Vec::new()), mesh("")]);
@@ -302,8 +301,8 @@ fn endpoint_change_concerns_one_resource() {
                {clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1], ports: [{name: http, port: 80}]}\n";
     publisher.apply(Input::Registry(Box::new(apply(web))));
     publisher.publish();
-    let (proxy, variant) = proxies().swap_remove(0);
-    let before = publisher.connect(ProxyId(0), proxy, variant);
+    let proxy = proxies().swap_remove(0);
+    let before = publisher.connect(ProxyId(0), proxy);
     let slice = "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\naddressType: IPv4\n\
                  metadata: {name: a-1, namespace: shop, labels: {kubernetes.io/service-name: a}}\n\
                  ports: [{name: http, port: 80}]\nendpoints: [{addresses: [\"10.0.0.9\"]}]\n";

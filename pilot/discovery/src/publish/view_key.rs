@@ -7,7 +7,6 @@ use pilot_registry::snapshot::Snapshot;
 use pilot_registry::workload::InboundTarget;
 use pilot_routing::envoy::context::Context;
 use pilot_routing::view::{Interception, ProxyView};
-use pilot_xds::service::Variant;
 
 use crate::resources::MeshState;
 
@@ -17,24 +16,17 @@ pub(super) struct ViewKey {
     /// A proxy that stands for all of the view. Without its own identity and addresses; listeners
     /// at its own addresses are hidden from the proxy that has them.
     pub(super) proxy: ProxyView,
-    /// Variant of the protocol, on which the form of the name table depends.
-    variant: Variant,
     /// Ports of the application, which are not bound for other hosts.
     targets: Vec<InboundTarget>,
 }
 
 impl ViewKey {
     /// Key of a proxy. `by_place` is true if some service prefers near endpoints.
-    pub(super) fn new(
-        state: &MeshState,
-        proxy: &ProxyView,
-        variant: Variant,
-        by_place: bool,
-    ) -> Self {
+    pub(super) fn new(state: &MeshState, proxy: &ProxyView, by_place: bool) -> Self {
         if proxy.interception == Interception::None {
             let context = Context::new(&state.snapshot, &state.mesh, &state.policies, proxy);
             let targets = context.targets().to_vec();
-            return Self { proxy: proxy.clone(), variant, targets };
+            return Self { proxy: proxy.clone(), targets };
         }
         let mut proxy = ProxyView {
             pod: "".into(),
@@ -46,7 +38,7 @@ impl ViewKey {
         if !by_place {
             (proxy.locality, proxy.node) = (Locality::default(), "".into());
         }
-        Self { proxy, variant, targets: Vec::new() }
+        Self { proxy, targets: Vec::new() }
     }
 }
 

@@ -15,16 +15,14 @@ use pilot_routing::envoy::name_tables::{NameEntries, NameTables};
 use pilot_routing::envoy::routes::Routes;
 use pilot_routing::envoy::{Generator, names};
 use pilot_routing::view::ProxyView;
-use pilot_xds::service::Variant;
 use pilot_xds::session::{EncodedResource, Name};
 
 use super::own::is_own;
 use super::{EncodedResources, MeshState, Table};
 
 /// Resources of a view by type. Clones share the content.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Outbound {
-    variant: Variant,
     pub(super) clusters: Table,
     pub(super) endpoints: Table,
     pub(super) listeners: Table,
@@ -33,20 +31,7 @@ pub struct Outbound {
     conflicts: Arc<[(Hostname, u16)]>,
 }
 
-impl Default for Outbound {
-    fn default() -> Self {
-        Self::new(Variant::Delta)
-    }
-}
-
 impl Outbound {
-    /// Creates a state without resources.
-    pub fn new(variant: Variant) -> Self {
-        let [clusters, endpoints, listeners, routes, names] = [(); 5].map(|()| Table::default());
-        let conflicts = Arc::default();
-        Self { variant, clusters, endpoints, listeners, routes, names, conflicts }
-    }
-
     /// Generates all resources anew.
     pub fn rebuild(
         &mut self,
@@ -57,7 +42,7 @@ impl Outbound {
         let context = Context::new(&state.snapshot, &state.mesh, &state.policies, proxy);
         rebuild::<Clusters>(&mut self.clusters, &context, entries);
         rebuild::<Endpoints>(&mut self.endpoints, &context, entries);
-        self.rebuild_layout(&context, entries);
+        self.rebuild_layout(proxy, &context, entries);
     }
 
     /// Generates the resources that changes of the registry may have changed.
@@ -81,7 +66,7 @@ impl Outbound {
         if !changes.services.is_empty()
             || changes.endpoint_sets.iter().any(|(hostname, _)| is_headless(hostname))
         {
-            self.rebuild_layout(&context, entries);
+            self.rebuild_layout(proxy, &context, entries);
         }
     }
 
@@ -99,15 +84,21 @@ impl Outbound {
         generations(self) == generations(other)
     }
 
-    fn rebuild_layout(&mut self, context: &Context<'_>, entries: &mut EncodedResources) {
+    fn rebuild_layout(
+        &mut self,
+        proxy: &ProxyView,
+        context: &Context<'_>,
+        entries: &mut EncodedResources,
+    ) {
         let conflicts = context.outbound().conflicts().iter();
         let conflicts = conflicts.filter(|conflict| conflict.taken_by.is_some());
         self.conflicts = conflicts.map(|it| (it.hostname.clone(), it.port)).collect();
         rebuild::<Listeners>(&mut self.listeners, context, entries);
         rebuild::<Routes>(&mut self.routes, context, entries);
-        match self.variant {
-            Variant::Delta => rebuild::<NameEntries>(&mut self.names, context, entries),
-            Variant::StateOfTheWorld => rebuild::<NameTables>(&mut self.names, context, entries),
+        if proxy.takes_names_by_host {
+            rebuild::<NameEntries>(&mut self.names, context, entries);
+        } else {
+            rebuild::<NameTables>(&mut self.names, context, entries);
         }
     }
 }

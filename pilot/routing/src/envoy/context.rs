@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 
 use pilot_registry::names::{NameTable, name_table};
-use pilot_registry::service::Service;
+use pilot_registry::service::{Resolution, Service};
 use pilot_registry::snapshot::Snapshot;
 use pilot_registry::workload::InboundTarget;
 
@@ -70,9 +70,17 @@ impl<'a> Context<'a> {
         self.outbound.get_or_init(|| OutboundPlan::new(self))
     }
 
-    /// Names that the proxy's workload may look up.
+    /// Names that the proxy's workload may look up, with addresses that it can reach.
     pub(super) fn names(&self) -> &Arc<NameTable> {
-        self.names.get_or_init(|| Arc::new(name_table(self.snapshot, &self.proxy.namespace)))
+        self.names.get_or_init(|| {
+            let families = self.proxy.families();
+            let mut table = name_table(self.snapshot, &self.proxy.namespace);
+            table.retain(|_, entry| {
+                entry.addresses.retain(|address| families.has(*address));
+                !entry.addresses.is_empty()
+            });
+            Arc::new(table)
+        })
     }
 
     /// Ports of the proxy's workload to which services lead.
@@ -93,6 +101,16 @@ impl<'a> Context<'a> {
             }
             is_new && !self.proxy.reserves(self.mesh, target.port)
         })
+    }
+
+    /// True if Envoy chooses an endpoint of the service. Clients of a headless service choose it,
+    /// but the proxy knows their choice only if it captures connections.
+    pub(super) fn is_balanced(&self, service: &Service) -> bool {
+        match service.resolution {
+            Resolution::ClientSide => true,
+            Resolution::OriginalDestination => !self.proxy.captures(),
+            Resolution::Alias(_) => false,
+        }
     }
 
     pub(super) fn origin_of_workload(&self) -> Origin {

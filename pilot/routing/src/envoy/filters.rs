@@ -15,6 +15,7 @@ use envoy_types::pb::envoy::extensions::filters::http::fault::v3::HttpFault;
 use envoy_types::pb::envoy::extensions::filters::http::grpc_stats::v3::{
     FilterConfig as GrpcStats, filter_config,
 };
+use envoy_types::pb::envoy::extensions::filters::http::grpc_web::v3::GrpcWeb;
 use envoy_types::pb::envoy::extensions::filters::http::router::v3::Router;
 use envoy_types::pb::envoy::extensions::filters::http::set_filter_state::v3::Config as SetFilterState;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::{
@@ -51,6 +52,16 @@ pub(super) enum Direction {
 /// ALPN that clusters of undeclared protocol offer for HTTP.
 pub(super) type HttpAlpn = &'static [&'static str];
 
+/// Options of a connection manager.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HttpOptions {
+    pub(super) direction: Direction,
+    /// ALPN that overrides the cluster's.
+    pub(super) alpn: Option<HttpAlpn>,
+    /// True if browsers call gRPC here, by gRPC-Web.
+    pub(super) grpc_web: bool,
+}
+
 /// Returns the filter that forwards connections to a cluster.
 pub(super) fn tcp_proxy(
     stat_prefix: &str,
@@ -73,13 +84,13 @@ pub(super) fn tcp_proxy(
 /// Returns the filter that routes requests.
 pub(super) fn connection_manager(
     stat_prefix: &str,
-    direction: Direction,
+    options: HttpOptions,
     routes: Routes,
-    alpn: Option<HttpAlpn>,
     log: Option<&AccessLog>,
 ) -> Filter {
-    let (forward, details) = match direction {
+    let (server_name, forward, details) = match options.direction {
         Direction::Inbound => (
+            "istio-envoy".to_owned(),
             ForwardClientCertDetails::AppendForward,
             Some(SetCurrentClientCertDetails {
                 subject: switch(true),
@@ -88,12 +99,13 @@ pub(super) fn connection_manager(
                 ..SetCurrentClientCertDetails::default()
             }),
         ),
-        Direction::Outbound => (ForwardClientCertDetails::Sanitize, None),
+        Direction::Outbound => (String::new(), ForwardClientCertDetails::Sanitize, None),
     };
     let manager = HttpConnectionManager {
         stat_prefix: stat_prefix.to_owned(),
-        http_filters: http_filters(direction, alpn),
-        server_name: "istio-envoy".to_owned(),
+        http_filters: http_filters(options),
+        server_name,
+        proxy_100_continue: true,
         stream_idle_timeout: duration(Duration::ZERO),
         use_remote_address: switch(false),
         normalize_path: switch(true),
@@ -118,7 +130,7 @@ pub(super) fn connection_manager(
 
 /// Returns the filters of requests in Istio's order: authorization and JWT come first, statistics
 /// next to `grpc_stats`.
-fn http_filters(direction: Direction, alpn: Option<HttpAlpn>) -> Vec<HttpFilter> {
+fn http_filters(options: HttpOptions) -> Vec<HttpFilter> {
     let grpc_stats = GrpcStats {
         emit_filter_state: true,
         per_method_stat_specifier: Some(filter_config::PerMethodStatSpecifier::StatsForAllMethods(
@@ -126,9 +138,11 @@ fn http_filters(direction: Direction, alpn: Option<HttpAlpn>) -> Vec<HttpFilter>
         )),
         ..GrpcStats::default()
     };
-    let mut filters = vec![http_filter("envoy.filters.http.grpc_stats", &grpc_stats)];
-    filters.extend(alpn.map(alpn_filter));
-    if direction == Direction::Outbound {
+    let grpc_web = || http_filter("envoy.filters.http.grpc_web", &GrpcWeb::default());
+    let mut filters: Vec<_> = options.grpc_web.then(grpc_web).into_iter().collect();
+    filters.push(http_filter("envoy.filters.http.grpc_stats", &grpc_stats));
+    filters.extend(options.alpn.map(alpn_filter));
+    if options.direction == Direction::Outbound {
         filters.push(http_filter("envoy.filters.http.fault", &HttpFault::default()));
     }
     filters.push(http_filter("envoy.filters.http.cors", &Cors {}));

@@ -42,19 +42,17 @@ pub struct ClientTls {
 /// Mutual TLS of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ServerTls {
-    /// Trust domains of clients; any if empty, which leaves it to the roots.
+    /// Trust domains of clients.
     pub trust_domains: Vec<Arc<str>>,
     /// Lowest version of TLS.
     pub min_version: TlsVersion,
 }
 
 impl ServerTls {
-    /// Settings of the mesh. Without aliases the root certificates decide alone, as in Istio.
+    /// Settings of the mesh. Roots alone do not decide: they may sign for other trust domains.
     pub fn new(mesh: &MeshView) -> Self {
-        let aliases = &mesh.trust_domain_aliases;
-        let own = (!aliases.is_empty()).then(|| mesh.trust_domain.clone());
         Self {
-            trust_domains: own.into_iter().chain(aliases.iter().cloned()).collect(),
+            trust_domains: mesh.trust_domains().cloned().collect(),
             min_version: mesh.min_tls_version,
         }
     }

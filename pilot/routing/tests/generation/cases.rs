@@ -1,7 +1,9 @@
 //! Meshes that the real Envoy loads, and whose configuration is kept as golden files.
 
 use mesh::mesh_config::MeshConfig;
-use pilot_registry::protocol::Protocol::{Grpc, Http, Http2, Https, Mysql, Tcp, Udp, Undeclared};
+use pilot_registry::protocol::Protocol::{
+    Grpc, GrpcWeb, Http, Http2, Https, Mysql, Tcp, Udp, Undeclared,
+};
 use pilot_routing::peer_authentication::MtlsMode::{Disable, Permissive, Strict};
 use pilot_routing::view::{MeshView, OutboundPolicy};
 use serde_json::json;
@@ -37,6 +39,7 @@ fn permissive(addresses: &str, mode: &str) -> World {
     let others = [(80, Http), (90, Http2), (3306, Mysql), (7000, Undeclared), (443, Https)];
     world.serve("api.shop", &others, "10.96.0.2", &["10.0.0.2", "10.0.0.3"]);
     world.serve("api.other", &[(80, Http)], "10.96.0.3", &[]);
+    world.serve("browsers.shop", &[(80, GrpcWeb), (86, GrpcWeb)], "10.96.0.5", &["10.0.0.1"]);
     world
         .serve("sticky.shop", &[(80, Http), (82, Tcp)], "10.96.0.4", &["10.0.0.4"])
         .client_affinity = true;
@@ -144,5 +147,6 @@ fn router() -> World {
     let id = "router~10.0.0.1~gw-1.edge~edge.svc.cluster.local";
     let mut world = World::of_proxy(id, "10.0.0.1", json!({}));
     world.serve("api.shop", &[(80, Http), (82, Tcp)], "10.96.0.2", &["10.0.0.2"]);
+    world.serve("pods.shop", &[(80, Http), (82, Tcp)], "", &["10.0.0.3"]);
     world
 }

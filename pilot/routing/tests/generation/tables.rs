@@ -16,6 +16,7 @@ use pilot_routing::envoy::listeners::Listeners;
 use pilot_routing::envoy::name_tables::{NameEntries, NameTables};
 use pilot_routing::envoy::{Generator, resource_version};
 use pilot_routing::peer_authentication::MtlsMode;
+use pilot_routing::view::ProxyKind;
 use prost::Message as _;
 use serde_json::json;
 
@@ -164,7 +165,7 @@ fn endpoints_name_their_workloads() {
             other => panic!("{other:?}"),
         }
     });
-    let expected = ["api;shop;api;latest;Kubernetes", "api;shop;shop-api;v2;Kubernetes"];
+    let expected = ["api;shop;api;;Kubernetes", "api;shop;shop-api;v2;Kubernetes"];
     let expected = expected.map(|text| Some(text.to_owned())).into_iter().chain([None]);
     assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
 }
@@ -239,6 +240,46 @@ fn headless_service_uses_mtls_if_all_its_pods_take_it() {
 }
 
 #[test]
+fn headless_listeners_outlast_readiness() {
+    let mut world = World::new("10.0.0.1", json!({}));
+    world.serve("api.shop", &[(82, Tcp)], "", &["10.0.0.2"]);
+    world.slices[0].endpoints[0].condition = Condition::NotReady;
+    assert!(world.names::<Listeners>().contains(&"10.0.0.2_82".to_owned()));
+}
+
+#[test]
+fn headless_services_are_balanced_without_capture() {
+    let router = "router~10.0.0.1~gw-1.shop~shop.svc.cluster.local";
+    let mut world = World::of_proxy(router, "10.0.0.1", json!({}));
+    world.serve("api.shop", &[(80, Http)], "", &["10.0.0.2"]);
+    assert_eq!(endpoints(&world), ["0 10.0.0.2 mtls"]);
+    assert_eq!(world.build::<Clusters>(API).transport_socket_matches.len(), 2);
+    world.proxy.kind = ProxyKind::Sidecar;
+    assert!(!world.names::<Endpoints>().contains(&API.to_owned()));
+}
+
+#[test]
+fn alias_without_a_port_of_its_target_has_no_listener() {
+    let mut world = with_api(&["10.0.0.2"]);
+    world.alias("near.shop", &[(80, Http), (81, Http)], "api.shop.svc.cluster.local");
+    assert!(!world.names::<Listeners>().contains(&"0.0.0.0_81".to_owned()));
+}
+
+#[test]
+fn clients_of_other_trust_domains_are_rejected() {
+    let mut world = with_api(&[]);
+    let domains = |world: &World| {
+        let listener = world.build::<Listeners>("virtualInbound").encode_to_vec();
+        let text = String::from_utf8_lossy(&listener).into_owned();
+        let parts = text.split("spiffe://").skip(1).map(|rest| rest.split('/').next().unwrap());
+        parts.map(str::to_owned).collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(domains(&world), ["cluster.local".to_owned()].into());
+    world.mesh.trust_domain_aliases = vec!["old.example".into()];
+    assert_eq!(domains(&world), ["cluster.local", "old.example"].map(str::to_owned).into());
+}
+
+#[test]
 fn cluster_expects_the_accounts_of_its_endpoints() {
     let mut world = with_api(&["10.0.0.2", "10.0.0.3"]);
     world.pods[1].workload.service_account = "second".into();
@@ -275,6 +316,8 @@ fn name_entries_and_the_whole_table_agree() {
     world.slices[1].endpoints[1].hostname = Some("pods-2".into());
     world.serve("hidden.other", &[(80, Http)], "10.96.0.9", &[]).export_to =
         ExportTo::Namespaces(vec!["other".into()]);
+    // The proxy has no address of this family.
+    world.serve("six.shop", &[(80, Http)], "fd96::6", &[]);
     let whole = world.build::<NameTables>("");
     let mut single = std::collections::BTreeMap::new();
     let mut text = String::new();

@@ -11,8 +11,8 @@ use pilot_registry::protocol::{Protocol, ProtocolClass};
 use super::super::context::Context;
 use super::super::message::{duration, socket_address};
 use super::super::names;
-use super::{assignment, cluster, original_destination, protocol_options};
-use crate::view::{Interception, ProxyKind};
+use super::{assignment, cluster, original_destination, passthrough_options, protocol_options};
+use crate::view::Interception;
 
 /// Inputs of a cluster of the application.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,7 +29,7 @@ pub struct InboundCluster {
 impl InboundCluster {
     /// Returns `None` for other names than those of the proxy's inbound clusters.
     pub(super) fn new(context: &Context<'_>, name: &str) -> Option<Self> {
-        if !captures_inbound(context) {
+        if !context.proxy.captures() {
             return None;
         }
         if name == names::INBOUND_PASSTHROUGH {
@@ -66,17 +66,13 @@ impl InboundCluster {
             ProtocolClass::Http | ProtocolClass::Detected => Protocol::Undeclared,
             ProtocolClass::Tcp | ProtocolClass::Udp => self.protocol,
         };
+        let options = self.port.map_or_else(passthrough_options, |_| protocol_options(protocol));
         Cluster {
             upstream_bind_config: bind(&self.sources),
-            typed_extension_protocol_options: protocol_options(protocol),
+            typed_extension_protocol_options: options,
             ..cluster
         }
     }
-}
-
-/// True if the proxy takes connections for the application.
-pub(super) fn captures_inbound(context: &Context<'_>) -> bool {
-    context.proxy.kind == ProxyKind::Sidecar && context.proxy.interception != Interception::None
 }
 
 /// Source addresses of connections to the application. Under TPROXY they have the client's.

@@ -2,20 +2,19 @@
 
 mod inbound;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use envoy_types::pb::envoy::config::cluster::v3::circuit_breakers::Thresholds;
-use envoy_types::pb::envoy::config::cluster::v3::cluster::common_lb_config::{
-    LocalityConfigSpecifier, LocalityWeightedLbConfig,
-};
 use envoy_types::pb::envoy::config::cluster::v3::cluster::{
     ClusterDiscoveryType, CommonLbConfig, CustomClusterType, DiscoveryType, EdsClusterConfig,
     LbPolicy,
 };
 use envoy_types::pb::envoy::config::cluster::v3::{CircuitBreakers, Cluster};
-use envoy_types::pb::envoy::config::core::v3::{Http1ProtocolOptions, Http2ProtocolOptions};
+use envoy_types::pb::envoy::config::core::v3::{
+    Http1ProtocolOptions, Http2ProtocolOptions, HttpProtocolOptions as CommonOptions,
+};
 use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
 use envoy_types::pb::envoy::config::endpoint::v3::{
     ClusterLoadAssignment, Endpoint, LbEndpoint, LocalityLbEndpoints,
@@ -26,6 +25,7 @@ use envoy_types::pb::envoy::extensions::upstreams::http::v3::HttpProtocolOptions
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::{
     ExplicitHttpConfig, UpstreamProtocolOptions, UseDownstreamHttpConfig, explicit_http_config,
 };
+use envoy_types::pb::envoy::r#type::v3::Percent;
 use envoy_types::pb::google::protobuf::value::Kind;
 use envoy_types::pb::google::protobuf::{Any, Value};
 use pilot_registry::hostname::Hostname;
@@ -37,11 +37,11 @@ use pilot_xds::type_urls::CLUSTER;
 use super::context::{Context, Origin};
 use super::endpoints::all_take_mtls;
 use super::message::{address, ads, any, duration, list, metadata, number, object, text};
+use super::routes::is_routed_by_host;
 use super::tls::{self, ClientTls};
 use super::{Generator, names, to_endpoints};
 use crate::scope::AliasTarget;
-use crate::view::Families;
-use inbound::captures_inbound;
+use crate::view::{Families, ProxyKind};
 
 pub use inbound::InboundCluster;
 
@@ -106,8 +106,11 @@ impl Generator for Clusters {
             .filter(|(service, port)| has_cluster(context, service, port))
             .map(|(service, port)| names::outbound(port.number, &service.hostname))
             .collect();
-        found.extend([names::PASSTHROUGH, names::BLACK_HOLE].map(str::to_owned));
-        if captures_inbound(context) {
+        found.insert(names::BLACK_HOLE.to_owned());
+        if context.proxy.kind == ProxyKind::Sidecar {
+            found.insert(names::PASSTHROUGH.to_owned());
+        }
+        if context.proxy.captures() {
             found.insert(names::INBOUND_PASSTHROUGH.to_owned());
             found.extend(context.inbound_ports().map(|target| names::inbound(target.port)));
         }
@@ -135,7 +138,7 @@ impl Generator for Clusters {
             ClusterInputs::Alias(alias) => alias.build(),
             ClusterInputs::Inbound(inbound) => inbound.build(),
             ClusterInputs::Passthrough => Cluster {
-                typed_extension_protocol_options: protocol_options(Protocol::Undeclared),
+                typed_extension_protocol_options: passthrough_options(),
                 ..original_destination(names::PASSTHROUGH)
             },
             ClusterInputs::BlackHole => {
@@ -176,11 +179,13 @@ impl Generator for Clusters {
     }
 }
 
-/// True if the port has a cluster. Aliases of services use those of their targets.
+/// True if the port has a cluster. Aliases of services use those of their targets, and only HTTP
+/// reaches other aliases, which have no address of their own.
 fn has_cluster(context: &Context<'_>, service: &Service, port: &ServicePort) -> bool {
     let leads_outside = match &service.resolution {
         Resolution::Alias(target) => {
-            matches!(context.scope.alias_target(target), AliasTarget::External(_))
+            is_routed_by_host(service, port)
+                && matches!(context.scope.alias_target(target), AliasTarget::External(_))
         }
         Resolution::ClientSide | Resolution::OriginalDestination => true,
     };
@@ -200,14 +205,14 @@ fn service_inputs(context: &Context<'_>, service: &Service, port: &ServicePort) 
         let families = context.proxy.families();
         return ClusterInputs::Alias(AliasCluster { host, port, protocol, target, families });
     }
-    let is_balanced = service.resolution == Resolution::ClientSide;
+    let is_balanced = context.is_balanced(service);
     let accounts = || context.snapshot.service_accounts(&service.hostname, port);
     let takes_mtls = is_balanced || all_take_mtls(context, &service.hostname, port);
     let tls = (takes_mtls && context.mesh.auto_mtls).then(|| ClientTls {
         server_name: names::server_name(port, &service.hostname),
         identities: accounts()
             .iter()
-            .map(|(namespace, account)| context.mesh.identity(namespace, account))
+            .flat_map(|(namespace, account)| context.mesh.identities(namespace, account))
             .collect(),
         protocol,
         min_version: context.mesh.min_tls_version,
@@ -225,15 +230,14 @@ impl ServiceCluster {
     fn build(&self) -> Cluster {
         let cluster = if self.is_balanced {
             let policy = if self.is_sticky { LbPolicy::RingHash } else { LbPolicy::LeastRequest };
-            let weighted = LocalityWeightedLbConfig::default();
-            let weighted = LocalityConfigSpecifier::LocalityWeightedLbConfig(weighted);
             Cluster {
                 eds_cluster_config: Some(EdsClusterConfig {
                     eds_config: Some(ads()),
                     service_name: self.name(),
                 }),
                 common_lb_config: Some(CommonLbConfig {
-                    locality_config_specifier: Some(weighted),
+                    // Unhealthy endpoints get no requests, not even if most are unhealthy.
+                    healthy_panic_threshold: Some(Percent { value: 0.0 }),
                     ..CommonLbConfig::default()
                 }),
                 transport_socket_matches: self.tls.iter().flat_map(tls::socket_matches).collect(),
@@ -305,7 +309,6 @@ fn cluster(name: &str, discovery: DiscoveryType, policy: LbPolicy) -> Cluster {
                 max_pending_requests: number(u32::MAX),
                 max_requests: number(u32::MAX),
                 max_retries: number(u32::MAX),
-                track_remaining: true,
                 ..Thresholds::default()
             }],
             ..CircuitBreakers::default()
@@ -335,7 +338,7 @@ fn assignment(cluster: &str, host: &str, port: u16) -> ClusterLoadAssignment {
 }
 
 /// HTTP version towards the server; without an entry it is HTTP/1.1.
-fn protocol_options(protocol: Protocol) -> std::collections::HashMap<String, Any> {
+fn protocol_options(protocol: Protocol) -> HashMap<String, Any> {
     let options = match protocol.class() {
         ProtocolClass::Http if protocol.is_http2() => {
             let http2 = Http2ProtocolOptions::default();
@@ -344,19 +347,37 @@ fn protocol_options(protocol: Protocol) -> std::collections::HashMap<String, Any
                 protocol_config: Some(http2),
             })
         }
-        ProtocolClass::Detected => {
-            UpstreamProtocolOptions::UseDownstreamProtocolConfig(UseDownstreamHttpConfig {
-                http_protocol_options: Some(Http1ProtocolOptions::default()),
-                http2_protocol_options: Some(Http2ProtocolOptions::default()),
-                ..UseDownstreamHttpConfig::default()
-            })
-        }
+        ProtocolClass::Detected => downstream_version(),
         ProtocolClass::Http | ProtocolClass::Tcp | ProtocolClass::Udp => return [].into(),
     };
-    let options = HttpProtocolOptions {
+    options_entry(&HttpProtocolOptions {
         upstream_protocol_options: Some(options),
         ..HttpProtocolOptions::default()
-    };
+    })
+}
+
+/// Protocol of unknown destinations. Their idle connections are closed early, since nothing
+/// limits their number.
+fn passthrough_options() -> HashMap<String, Any> {
+    options_entry(&HttpProtocolOptions {
+        common_http_protocol_options: Some(CommonOptions {
+            idle_timeout: duration(Duration::from_secs(300)),
+            ..CommonOptions::default()
+        }),
+        upstream_protocol_options: Some(downstream_version()),
+        ..HttpProtocolOptions::default()
+    })
+}
+
+fn downstream_version() -> UpstreamProtocolOptions {
+    UpstreamProtocolOptions::UseDownstreamProtocolConfig(UseDownstreamHttpConfig {
+        http_protocol_options: Some(Http1ProtocolOptions::default()),
+        http2_protocol_options: Some(Http2ProtocolOptions::default()),
+        ..UseDownstreamHttpConfig::default()
+    })
+}
+
+fn options_entry(options: &HttpProtocolOptions) -> HashMap<String, Any> {
     let key = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions".to_owned();
-    [(key, any(&options))].into()
+    [(key, any(options))].into()
 }

@@ -11,7 +11,7 @@ use pilot_registry::endpoint::{Endpoint, Health};
 use pilot_registry::hostname::Hostname;
 use pilot_registry::locality::Locality;
 use pilot_registry::protocol::ProtocolClass;
-use pilot_registry::service::{Resolution, Service, TrafficDistribution};
+use pilot_registry::service::{Service, TrafficDistribution};
 use pilot_registry::workload::Workload;
 use pilot_xds::session::Reference;
 use pilot_xds::type_urls::ENDPOINT;
@@ -76,7 +76,7 @@ impl Generator for Endpoints {
     const TYPE_URL: &'static str = ENDPOINT;
 
     fn names(context: &Context<'_>) -> BTreeSet<String> {
-        let balanced = context.scope.services().filter(|service| is_balanced(service));
+        let balanced = context.scope.services().filter(|service| context.is_balanced(service));
         let ports = balanced.flat_map(|service| {
             let ports = service.ports.iter();
             let ports = ports.filter(|port| port.protocol.class() != ProtocolClass::Udp);
@@ -87,7 +87,8 @@ impl Generator for Endpoints {
 
     fn inputs(context: &Context<'_>, name: &str) -> Option<EndpointInputs> {
         let (port, hostname) = names::parse_outbound(name)?;
-        let service = context.scope.service(&hostname).filter(|service| is_balanced(service))?;
+        let service = context.scope.service(&hostname);
+        let service = service.filter(|service| context.is_balanced(service))?;
         let protocol = service.port(port)?.protocol;
         if protocol.class() == ProtocolClass::Udp {
             return None;
@@ -136,10 +137,6 @@ impl Generator for Endpoints {
         let pods = workloads.map(|it| Origin::new("Pod", &it.namespace, &it.name));
         service.into_iter().chain(pods).collect()
     }
-}
-
-fn is_balanced(service: &Service) -> bool {
-    service.resolution == Resolution::ClientSide
 }
 
 /// True if the proxy may send requests to the endpoint.
@@ -290,7 +287,7 @@ impl WorkloadRef {
     /// Text that Istio's telemetry expects.
     fn text(&self, cluster_id: &str) -> String {
         let Self { owner, namespace, canonical_name, canonical_revision } = self;
-        let revision = canonical_revision.as_deref().unwrap_or("latest");
+        let revision = canonical_revision.as_deref().unwrap_or_default();
         format!("{owner};{namespace};{canonical_name};{revision};{cluster_id}")
     }
 }

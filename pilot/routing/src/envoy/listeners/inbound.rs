@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use envoy_types::pb::envoy::config::core::v3::TrafficDirection;
 use envoy_types::pb::envoy::config::listener::v3::{FilterChain, FilterChainMatch, Listener};
-use pilot_registry::protocol::ProtocolClass;
+use pilot_registry::protocol::{Protocol, ProtocolClass};
 use pilot_xds::session::Reference;
 
 use super::super::access_log::logs_of_rejections;
 use super::super::context::Context;
-use super::super::filters::{Direction, Routes, connection_manager, tcp_proxy};
+use super::super::filters::{Direction, HttpOptions, Routes, connection_manager, tcp_proxy};
 use super::super::message::{duration, number, switch};
 use super::super::routes::inbound_routes;
 use super::super::tls::{MESH_HTTP, MESH_TCP, PLAIN_HTTP, ServerTls, server_socket};
@@ -21,7 +21,7 @@ use super::inspectors::{self, InspectedPorts};
 use super::{chain, listener, to_port};
 use crate::access_log::AccessLog;
 use crate::peer_authentication::MtlsMode;
-use crate::view::{Interception, ProxyKind};
+use crate::view::Interception;
 
 /// Inputs of the inbound listener.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -41,6 +41,7 @@ pub struct InboundInputs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct InboundPort {
     class: ProtocolClass,
+    is_grpc_web: bool,
     mode: MtlsMode,
     /// Port of the oldest service that leads here; `None` if none does.
     service_port: Option<u16>,
@@ -50,18 +51,16 @@ impl InboundInputs {
     /// Returns `None` if no connections of the proxy are captured.
     pub(super) fn new(context: &Context<'_>) -> Option<Self> {
         let proxy = context.proxy;
-        if proxy.kind != ProxyKind::Sidecar || proxy.interception == Interception::None {
+        if !proxy.captures() {
             return None;
         }
         let modes = &context.modes;
         let with_mode = modes.ports.keys().filter(|port| !proxy.reserves(context.mesh, **port));
-        let unserved = with_mode.map(|port| {
-            let class = ProtocolClass::Detected;
-            (*port, InboundPort { class, mode: modes.at(*port), service_port: None })
-        });
+        let unserved = with_mode.map(|port| (*port, InboundPort::unserved(modes.at(*port))));
         let served = context.inbound_ports().map(|target| {
             let port = InboundPort {
                 class: target.service_port.protocol.class(),
+                is_grpc_web: target.service_port.protocol == Protocol::GrpcWeb,
                 mode: modes.at(target.port),
                 service_port: Some(target.service_port.number),
             };
@@ -91,14 +90,13 @@ impl InboundInputs {
         let log = self.access_log.as_deref();
         let built =
             listener(name.to_owned(), &self.addresses, self.port, TrafficDirection::Inbound);
-        let black_hole = tcp_proxy(names::BLACK_HOLE, names::BLACK_HOLE, false, log);
+        let black_hole = tcp_proxy(names::BLACK_HOLE, names::BLACK_HOLE, false, None);
         // A connection to the listener's own port would come back for ever.
         let guard = FilterChain {
             filter_chain_match: Some(to_port(self.port)),
             ..chain("virtualInbound-blackhole", vec![black_hole])
         };
-        let others =
-            InboundPort { class: ProtocolClass::Detected, mode: self.mode, service_port: None };
+        let others = InboundPort::unserved(self.mode);
         let ports = self.ports.iter().map(|(number, port)| (Some(*number), *port));
         let chains = ports.chain([(None, others)]).flat_map(|(number, port)| {
             let rules = rules(port.class, port.mode);
@@ -142,17 +140,19 @@ impl InboundInputs {
         let log = self.access_log.as_deref();
         let served = number.filter(|_| port.service_port.is_some());
         let cluster = served.map_or(names::INBOUND_PASSTHROUGH.to_owned(), names::inbound);
-        let name = match (number, rule.is_http) {
+        let name = match (served, rule.is_http) {
             (Some(number), _) => format!("{}_{number}", self.addresses[0]),
             (None, true) => "virtualInbound-catchall-http".to_owned(),
             (None, false) => "virtualInbound".to_owned(),
         };
         let filter = if rule.is_http {
-            let prefix = format!("inbound_{name}");
-            let host = port.service_port.or(number).unwrap_or_default();
+            let prefix = served.map_or(cluster.clone(), |_| format!("inbound_{name}"));
+            let host = port.service_port.unwrap_or_default();
             let routes = inbound_routes(&cluster, format!("inbound|http|{host}"));
             let routes = Routes::Inline(Box::new(routes));
-            connection_manager(&prefix, Direction::Inbound, routes, None, log)
+            let direction = Direction::Inbound;
+            let options = HttpOptions { direction, alpn: None, grpc_web: port.is_grpc_web };
+            connection_manager(&prefix, options, routes, log)
         } else {
             tcp_proxy(&cluster, &cluster, false, log)
         };
@@ -170,8 +170,15 @@ impl InboundInputs {
                 ..FilterChainMatch::default()
             }),
             transport_socket: mutual.then(|| server_socket(&self.tls, rule.is_http)),
+            transport_socket_connect_timeout: mutual.then(|| duration(HANDSHAKE)).flatten(),
             ..chain(&name, vec![filter])
         }
+    }
+}
+
+impl InboundPort {
+    fn unserved(mode: MtlsMode) -> Self {
+        Self { class: ProtocolClass::Detected, is_grpc_web: false, mode, service_port: None }
     }
 }
 
@@ -231,3 +238,6 @@ fn rules(class: ProtocolClass, mode: MtlsMode) -> Vec<Rule> {
         (MtlsMode::Disable, Detected) => vec![rule(Any, &PLAIN_HTTP, true), rule(Any, &[], false)],
     }
 }
+
+/// Time for a client's handshake.
+const HANDSHAKE: Duration = Duration::from_secs(15);

@@ -7,17 +7,18 @@ use std::time::Duration;
 
 use envoy_types::pb::envoy::config::core::v3::TrafficDirection;
 use envoy_types::pb::envoy::config::listener::v3::{FilterChain, FilterChainMatch, Listener};
-use pilot_registry::endpoint::Health;
 use pilot_registry::hostname::Hostname;
-use pilot_registry::protocol::ProtocolClass;
+use pilot_registry::protocol::{Protocol, ProtocolClass};
 use pilot_registry::service::{Resolution, Service, ServicePort};
 use pilot_xds::session::Reference;
 
 use super::super::access_log::logs_of_rejections;
 use super::super::context::{Context, Origin};
-use super::super::filters::{Direction, HttpAlpn, Routes, connection_manager, tcp_proxy};
+use super::super::filters::{
+    Direction, HttpAlpn, HttpOptions, Routes, connection_manager, tcp_proxy,
+};
 use super::super::message::{duration, switch};
-use super::super::routes::{host_routes, is_routed_by_host};
+use super::super::routes::{HostRoute, host_routes, is_routed_by_host};
 use super::super::{names, tls, to_cluster, to_routes};
 use super::{chain, inspectors, listener, to_port};
 use crate::access_log::AccessLog;
@@ -60,7 +61,7 @@ pub struct OutboundListener {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Target {
     /// HTTP hosts of the port; other connections by the policy for unknown hosts.
-    Hosts(OutboundPolicy),
+    Hosts { policy: OutboundPolicy, has_grpc_web: bool },
     /// One service.
     Service { hostname: Hostname, is_detected: bool, is_sticky: bool },
 }
@@ -121,7 +122,7 @@ impl OutboundPlan {
         let of_routes = listener.routes().and_then(|routes| self.hosts(&routes));
         let own = match &listener.target {
             Target::Service { hostname, .. } => Some(hostname),
-            Target::Hosts(_) => None,
+            Target::Hosts { .. } => None,
         };
         let hosts = of_routes.into_iter().flatten().chain(own);
         let services = hosts.filter_map(|hostname| context.scope.service(hostname));
@@ -139,7 +140,10 @@ struct Planning<'a, 'b> {
 impl Planning<'_, '_> {
     fn add(&mut self, service: &Service, port: &ServicePort) {
         if is_routed_by_host(service, port) {
-            self.add_hosts(service, port.number);
+            // An alias may have ports that its target does not have.
+            if HostRoute::new(self.context, service, port).is_some() {
+                self.add_hosts(service, port);
+            }
             return;
         }
         let is_detected = match port.protocol.class() {
@@ -166,20 +170,22 @@ impl Planning<'_, '_> {
         }
     }
 
-    /// Addresses of a headless service's pods, without the proxy's own.
+    /// Addresses of a headless service's pods, without the proxy's own. Pods that are not ready are
+    /// among them: without its listener, a pod's open connections would end.
     fn pods(&self, service: &Service, port: u16) -> Vec<IpAddr> {
         let proxy = self.context.proxy;
         let set = self.context.snapshot.endpoints(&service.hostname, port);
         let endpoints = set.into_iter().flat_map(|set| &set.endpoints);
         let addresses: BTreeSet<_> = endpoints
-            .filter(|endpoint| endpoint.health == Health::Healthy || service.publish_not_ready)
             .map(|endpoint| endpoint.address)
             .filter(|address| proxy.families().has(*address) && !proxy.addresses.contains(address))
             .collect();
         addresses.into_iter().collect()
     }
 
-    fn add_hosts(&mut self, service: &Service, port: u16) {
+    fn add_hosts(&mut self, service: &Service, port: &ServicePort) {
+        let has_grpc_web = port.protocol == Protocol::GrpcWeb;
+        let port = port.number;
         let (proxy, mesh) = (self.context.proxy, self.context.mesh);
         let is_bound = proxy.interception == Interception::None;
         let addresses =
@@ -192,8 +198,9 @@ impl Planning<'_, '_> {
         }
         let hosts = self.plan.routes.entry(port.to_string()).or_default();
         hosts.insert(service.hostname.clone());
-        if hosts.len() == 1 {
-            self.insert(addresses, port, is_bound, Target::Hosts(mesh.outbound_policy));
+        if hosts.len() == 1 || has_grpc_web {
+            let target = Target::Hosts { policy: mesh.outbound_policy, has_grpc_web };
+            self.insert(addresses, port, is_bound, target);
         }
     }
 
@@ -248,7 +255,7 @@ impl Planning<'_, '_> {
 impl OutboundListener {
     fn routes(&self) -> Option<String> {
         match &self.target {
-            Target::Hosts(_) => Some(self.port.to_string()),
+            Target::Hosts { .. } => Some(self.port.to_string()),
             Target::Service { hostname, is_detected: true, .. } => {
                 Some(host_routes(hostname, self.port))
             }
@@ -258,8 +265,8 @@ impl OutboundListener {
 
     pub(super) fn references(&self) -> Vec<Reference> {
         let cluster = match &self.target {
-            Target::Hosts(_) if self.is_bound => None,
-            Target::Hosts(policy) => Some(unknown(*policy).to_owned()),
+            Target::Hosts { .. } if self.is_bound => None,
+            Target::Hosts { policy, .. } => Some(unknown(*policy).to_owned()),
             Target::Service { hostname, .. } => Some(names::outbound(self.port, hostname)),
         };
         let routes = self.routes().map(to_routes);
@@ -272,11 +279,11 @@ impl OutboundListener {
         let built = listener(self.name.clone(), &self.addresses, self.port, direction);
         let built = Listener { bind_to_port: switch(self.is_bound), ..built };
         let (default, alpn, name) = match &self.target {
-            Target::Hosts(_) if self.is_bound => {
+            Target::Hosts { .. } if self.is_bound => {
                 let filter_chains = vec![self.http(None)];
                 return Listener { filter_chains, ..built };
             }
-            Target::Hosts(policy) => {
+            Target::Hosts { policy, .. } => {
                 let cluster = unknown(*policy);
                 (tcp_proxy(cluster, cluster, false, log), false, "PassthroughFilterChain")
             }
@@ -310,7 +317,9 @@ impl OutboundListener {
         let routes = Routes::Named(self.routes().unwrap_or_default());
         let prefix = format!("outbound_{}", self.name);
         let log = self.access_log.as_deref();
-        chain("", vec![connection_manager(&prefix, Direction::Outbound, routes, alpn, log)])
+        let grpc_web = matches!(self.target, Target::Hosts { has_grpc_web: true, .. });
+        let options = HttpOptions { direction: Direction::Outbound, alpn, grpc_web };
+        chain("", vec![connection_manager(&prefix, options, routes, log)])
     }
 }
 
@@ -318,8 +327,7 @@ impl VirtualOutbound {
     /// Returns `None` if no connections of the proxy are captured.
     pub(super) fn new(context: &Context<'_>) -> Option<Self> {
         let proxy = context.proxy;
-        let captures = proxy.kind == ProxyKind::Sidecar && proxy.interception != Interception::None;
-        captures.then(|| Self {
+        proxy.captures().then(|| Self {
             addresses: proxy.families().unspecified(),
             port: context.mesh.outbound_port,
             policy: context.mesh.outbound_policy,
@@ -336,7 +344,7 @@ impl VirtualOutbound {
         let name = names::VIRTUAL_OUTBOUND;
         let cluster = unknown(self.policy);
         let log = self.access_log.as_deref();
-        let black_hole = vec![tcp_proxy(names::BLACK_HOLE, names::BLACK_HOLE, false, log)];
+        let black_hole = vec![tcp_proxy(names::BLACK_HOLE, names::BLACK_HOLE, false, None)];
         let built =
             listener(name.to_owned(), &self.addresses, self.port, TrafficDirection::Outbound);
         Listener {

@@ -11,7 +11,9 @@ impl HostRoute {
         let full = self.hostname.as_str();
         let names = short_forms(full, namespace, domain);
         let with_pods = |name: &str| self.has_pod_names.then(|| format!("*.{name}"));
-        let full_forms = [full.to_owned(), format!("{full}.")].into_iter().chain(with_pods(full));
+        let absolute = format!("{full}.");
+        let pods = [with_pods(full), with_pods(&absolute)].into_iter().flatten();
+        let full_forms = [full.to_owned(), absolute].into_iter().chain(pods);
         let short = names.iter().flat_map(|name| [Some((*name).to_owned()), with_pods(name)]);
         [
             full_forms.collect(),
@@ -97,7 +99,8 @@ mod tests {
     fn headless_hosts_have_names_of_pods() {
         let found = domains("shop", vec![host("web.shop.svc.cluster.local", "")]);
         let expected = format!(
-            "{FULL} *.web.shop.svc.cluster.local web.shop.svc *.web.shop.svc web.shop *.web.shop \
+            "{FULL} *.web.shop.svc.cluster.local *.web.shop.svc.cluster.local. \
+             web.shop.svc *.web.shop.svc web.shop *.web.shop \
              web *.web"
         );
         assert_eq!(found, [expected]);

@@ -176,7 +176,13 @@ pub(super) fn host_routes(hostname: &Hostname, port: u16) -> String {
 
 /// Routes of requests that reached the proxy from outside, to the application.
 pub(super) fn inbound_routes(cluster: &str, virtual_host: String) -> RouteConfiguration {
-    let action = RouteAction { retry_policy: None, ..forward(cluster, false) };
+    // The application may close a connection while a request is on the way to it.
+    let retries = RetryPolicy {
+        retry_on: "reset-before-request".to_owned(),
+        num_retries: number(2),
+        ..RetryPolicy::default()
+    };
+    let action = RouteAction { retry_policy: Some(retries), ..forward(cluster, false) };
     RouteConfiguration {
         name: cluster.to_owned(),
         virtual_hosts: vec![VirtualHost {
@@ -192,7 +198,11 @@ pub(super) fn inbound_routes(cluster: &str, virtual_host: String) -> RouteConfig
 
 impl HostRoute {
     /// Returns `None` for an alias whose target does not have the port.
-    fn new(context: &Context<'_>, service: &Service, port: &ServicePort) -> Option<Self> {
+    pub(super) fn new(
+        context: &Context<'_>,
+        service: &Service,
+        port: &ServicePort,
+    ) -> Option<Self> {
         let (hostname, is_sticky) = match &service.resolution {
             Resolution::Alias(target) => match context.scope.alias_target(target) {
                 AliasTarget::Service(target) => {
@@ -299,6 +309,7 @@ fn retries() -> RetryPolicy {
         num_retries: number(2),
         retry_host_predicate: vec![previous],
         host_selection_retry_max_attempts: HOST_SELECTIONS,
+        // A server's proxy answers so while its application ends before it.
         retriable_status_codes: vec![503],
         ..RetryPolicy::default()
     }
