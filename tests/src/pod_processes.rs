@@ -24,18 +24,32 @@ impl Killed {
     }
 }
 
-/// Kills the program of a pod without a warning, and waits until its process is gone.
+/// Kills the program of a pod without a warning, and waits until its process is gone, and its
+/// children, which the kernel kills with it: an Envoy ends somewhat later than its agent.
 pub fn kill(pod: &Value, program: &str) -> Result<Killed> {
     let pid = only_process(pod, program)?;
+    let family: Vec<u32> = children(pid)?.into_iter().chain([pid]).collect();
     let began = now()?;
     process::kill(pid)?;
     wait::until(&format!("{program} of {} is gone", name_of(pod)), PATIENCE, || {
-        let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let state = state.rsplit_once(") ").map_or("", |(_, rest)| rest);
-        ensure!(state.is_empty() || state.starts_with(['Z', 'X']), "{state}");
+        for pid in &family {
+            let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let state = state.rsplit_once(") ").map_or("", |(_, rest)| rest);
+            ensure!(state.is_empty() || state.starts_with(['Z', 'X']), "{pid}: {state}");
+        }
         Ok(())
     })?;
     Ok(Killed { began, ended: now()? })
+}
+
+/// Returns the processes that the threads of a process started.
+fn children(pid: u32) -> Result<Vec<u32>> {
+    let mut children = Vec::new();
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))?.flatten() {
+        let text = fs::read_to_string(thread.path().join("children"))?;
+        children.extend(text.split_whitespace().filter_map(|word| word.parse::<u32>().ok()));
+    }
+    Ok(children)
 }
 
 fn only_process(pod: &Value, program: &str) -> Result<u32> {

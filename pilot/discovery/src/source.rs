@@ -146,7 +146,7 @@ impl Observer for StreamObserver {
         if let Some(since) = self.lacking_since {
             metrics.push_time.get_or_create(&label).observe(since.elapsed().as_secs_f64());
         }
-        let bytes: usize = response.resources.iter().map(|resource| resource.body.len()).sum();
+        let bytes: usize = response.resources.iter().map(|resource| resource.body().len()).sum();
         metrics
             .sizes
             .get_or_create(&label)

@@ -52,7 +52,7 @@ impl Clients {
 /// Connects clients, a few at a time, and waits until each has all resources.
 pub(crate) async fn connect(server: SocketAddr, count: usize, known: Option<Versions>) -> Clients {
     let (received, versions) = (Arc::new(AtomicU64::new(0)), Arc::default());
-    let known = known.map(Arc::new);
+    let resumption = known.map(|known| Arc::new(resumption(&known)));
     let turns = Arc::new(Semaphore::new(AT_ONCE));
     let (mut tasks, mut ready, mut counts) = (JoinSet::new(), JoinSet::new(), Vec::new());
     for number in 0..count {
@@ -63,7 +63,7 @@ pub(crate) async fn connect(server: SocketAddr, count: usize, known: Option<Vers
             requests: None,
             received: Arc::clone(&received),
             versions: (number == 0).then(|| Arc::clone(&versions)),
-            known: known.clone(),
+            resumption: resumption.clone(),
             updates: sender,
         };
         counts.push(count);
@@ -91,7 +91,8 @@ struct Client {
     requests: Option<mpsc::UnboundedSender<Bytes>>,
     received: Arc<AtomicU64>,
     versions: Option<Arc<std::sync::Mutex<Versions>>>,
-    known: Option<Arc<Versions>>,
+    /// First requests of a client that comes back.
+    resumption: Option<Arc<Vec<Bytes>>>,
     updates: watch::Sender<u64>,
 }
 
@@ -101,12 +102,9 @@ impl Client {
         let channel = channel.connect().await.unwrap();
         let (requests, queue) = mpsc::unbounded_channel();
         self.requests = Some(requests);
-        self.subscribe(CLUSTER, Vec::new());
-        if self.known.is_some() {
-            let names = |type_url| self.known_names(type_url);
-            self.subscribe(ENDPOINT, names(ENDPOINT));
-            self.subscribe(LISTENER, Vec::new());
-            self.subscribe(ROUTE, names(ROUTE));
+        match &self.resumption {
+            None => self.subscribe(CLUSTER, Vec::new()),
+            Some(requests) => requests.iter().for_each(|request| self.send(request.clone())),
         }
         let requests = Request::new(UnboundedReceiverStream::new(queue));
         let opened = client::open(channel, DiscoveryService::Aggregated, Variant::Delta, requests);
@@ -119,7 +117,7 @@ impl Client {
             let type_url = self.take(&response);
             answered.insert(type_url);
             match type_url {
-                CLUSTER if self.known.is_none() => {
+                CLUSTER if self.resumption.is_none() => {
                     let names = response.resources.into_iter().map(|resource| resource.name);
                     self.subscribe(
                         ENDPOINT,
@@ -129,14 +127,14 @@ impl Client {
                         self.subscribe(LISTENER, Vec::new());
                     }
                 }
-                LISTENER if self.known.is_none() && !std::mem::replace(&mut routes, true) => {
+                LISTENER if self.resumption.is_none() && !std::mem::replace(&mut routes, true) => {
                     self.subscribe(ROUTE, vec!["80".to_owned()]);
                 }
                 ENDPOINT => self.updates.send_modify(|count| *count += 1),
                 _ => {}
             }
             // A client that comes back gets an answer to its wildcard subscriptions at least.
-            let expected = if self.known.is_some() { 2 } else { 4 };
+            let expected = if self.resumption.is_some() { 2 } else { 4 };
             if answered.len() >= expected
                 && let Some(done) = done.take()
             {
@@ -149,11 +147,12 @@ impl Client {
     fn take(&self, response: &DeltaDiscoveryResponse) -> &'static str {
         let types = [CLUSTER, ENDPOINT, LISTENER, ROUTE];
         let type_url = types.into_iter().find(|it| *it == response.type_url).unwrap();
-        self.send(&DeltaDiscoveryRequest {
+        let request = DeltaDiscoveryRequest {
             type_url: type_url.to_owned(),
             response_nonce: response.nonce.clone(),
             ..DeltaDiscoveryRequest::default()
-        });
+        };
+        self.send(request.encode_to_vec().into());
         if let Some(versions) = &self.versions {
             let resources = response.resources.iter();
             let resources = resources.map(|it| (it.name.clone(), it.version.clone()));
@@ -162,35 +161,46 @@ impl Client {
         type_url
     }
 
-    fn known_names(&self, type_url: &str) -> Vec<String> {
-        let known = self.known.as_ref().and_then(|known| known.get(type_url));
-        known.into_iter().flat_map(HashMap::keys).cloned().collect()
-    }
-
     fn subscribe(&self, type_url: &str, names: Vec<String>) {
-        let known = self.known.as_ref().and_then(|known| known.get(type_url));
-        let number = self.number;
-        let node = Node {
-            id: format!(
-                "sidecar~10.1.{}.{}~web-{number}.shop~shop.svc.cluster.local",
-                number / 250,
-                number % 250
-            ),
-            ..Node::default()
-        };
-        self.send(&DeltaDiscoveryRequest {
-            node: (type_url == CLUSTER).then(|| node.encode_to_vec().into()),
+        let node = (type_url == CLUSTER).then(|| node(self.number));
+        let request = DeltaDiscoveryRequest {
+            node,
             type_url: type_url.to_owned(),
             resource_names_subscribe: names,
-            initial_resource_versions: known.cloned().unwrap_or_default().into_iter().collect(),
             ..DeltaDiscoveryRequest::default()
-        });
+        };
+        self.send(request.encode_to_vec().into());
     }
 
-    fn send(&self, request: &DeltaDiscoveryRequest) {
-        let requests = self.requests.as_ref().unwrap();
-        requests.send(request.encode_to_vec().into()).unwrap();
+    fn send(&self, request: Bytes) {
+        self.requests.as_ref().unwrap().send(request).unwrap();
     }
+}
+
+fn node(number: usize) -> Bytes {
+    let id = format!(
+        "sidecar~10.1.{}.{}~web-{number}.shop~shop.svc.cluster.local",
+        number / 250,
+        number % 250
+    );
+    Node { id, ..Node::default() }.encode_to_vec().into()
+}
+
+/// First requests of all clients that come back: the cost of encoding them is none of the server's.
+fn resumption(known: &Versions) -> Vec<Bytes> {
+    let request = |type_url: &str| {
+        let versions = known.get(type_url).cloned().unwrap_or_default();
+        let is_named = matches!(type_url, ENDPOINT | ROUTE);
+        DeltaDiscoveryRequest {
+            node: (type_url == CLUSTER).then(|| node(0)),
+            type_url: type_url.to_owned(),
+            resource_names_subscribe: versions.keys().filter(|_| is_named).cloned().collect(),
+            initial_resource_versions: versions.into_iter().collect(),
+            ..DeltaDiscoveryRequest::default()
+        }
+    };
+    let types = [CLUSTER, ENDPOINT, LISTENER, ROUTE];
+    types.map(|type_url| request(type_url).encode_to_vec().into()).into()
 }
 
 /// Clients that connect at the same time.

@@ -11,6 +11,12 @@ mod server;
 
 use std::time::Instant;
 
+use mimalloc::MiMalloc;
+
+/// The allocator of the program.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |index: usize| -> Option<usize> { arguments.get(index)?.parse().ok() };
@@ -38,6 +44,7 @@ fn measure(services: usize, count: usize) {
     let begin = Instant::now();
     let clients = runtime.block_on(clients::connect(server.address(), count, None));
     let connected = begin.elapsed();
+    let cpu = server.cpu();
     let memory = server.memory();
     let mut latencies = Vec::new();
     for _ in 0..ROUNDS {
@@ -48,7 +55,8 @@ fn measure(services: usize, count: usize) {
     }
     latencies.sort_unstable();
     println!(
-        "{services} services, {} endpoints, {count} clients: connected in {connected:.1?}; memory \
+        "{services} services, {} endpoints, {count} clients: connected in {connected:.1?}, \
+         CPU of the server {cpu:.1?}; memory \
          {idle} MB idle, {memory} MB connected, {} MB after; change to last ACK p50 {:.1?}, worst {:.1?}",
         services * server::ENDPOINTS,
         server.memory(),
@@ -63,8 +71,9 @@ fn measure(services: usize, count: usize) {
     let begin = Instant::now();
     let clients = runtime.block_on(clients::connect(server.address(), count, Some(known)));
     println!(
-        "  restart: all connected in {:.1?}, {} resources sent again",
+        "  restart: all connected in {:.1?}, CPU of the server {:.1?}; {} resources sent again",
         begin.elapsed(),
+        server.cpu(),
         clients.received()
     );
 }

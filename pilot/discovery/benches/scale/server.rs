@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Child as Process, ChildStdin, Command, Stdio};
+use std::time::Duration;
 
 use mesh::mesh_config::MeshConfig;
 use pilot_discovery::connections::Connections;
@@ -52,6 +53,15 @@ impl Child {
 
     pub(crate) fn change_endpoint(&mut self) {
         self.input.write_all(b"\n").unwrap();
+    }
+
+    /// CPU time so far, of user and kernel.
+    pub(crate) fn cpu(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap();
+        let (_, fields) = stat.rsplit_once(") ").unwrap();
+        let mut fields = fields.split(' ').skip(11).map(|field| field.parse::<u64>().unwrap());
+        // Linux counts in hundredths of a second on every architecture that it runs on today.
+        Duration::from_millis(10 * (fields.next().unwrap() + fields.next().unwrap()))
     }
 
     /// Resident memory in MB.

@@ -95,7 +95,7 @@ pub(super) async fn config_dump(source: &Source, proxy: &str) -> Option<Value> {
                     .map(|it| it.name.to_string()).collect::<Vec<_>>()),
                 // The message itself: this program has no descriptors to print it by.
                 "resource": found.map(|entry| json!({
-                    "@type": *view.type_url, "value": STANDARD.encode(&entry.body),
+                    "@type": *view.type_url, "value": STANDARD.encode(entry.body()),
                 })),
             })
         });

@@ -25,13 +25,9 @@ impl EncodedResources {
             return entry;
         }
         let resource = generate::<G>(inputs);
-        let entry = Arc::new(EncodedResource {
-            name,
-            version,
-            body: resource.message.value,
-            references: resource.references,
-            on_demand: false,
-        });
+        let (body, references) = (resource.message.value, resource.references);
+        let entry = EncodedResource::new(G::TYPE_URL, name, version, body, references);
+        let entry = Arc::new(entry);
         self.known.insert(key, Arc::downgrade(&entry));
         if self.known.len() > self.limit {
             self.known.retain(|_, entry| entry.strong_count() > 0);

@@ -15,7 +15,7 @@ use pilot_routing::envoy::name_tables::{NameEntries, NameTables};
 use pilot_routing::envoy::routes::Routes;
 use pilot_routing::envoy::{Generator, names};
 use pilot_routing::view::ProxyView;
-use pilot_xds::session::EncodedResource;
+use pilot_xds::session::{EncodedResource, Name};
 
 use super::own::is_own;
 use super::{EncodedResources, MeshState, Table};
@@ -126,9 +126,13 @@ fn cluster_names(snapshot: &Snapshot, changes: &Changes) -> BTreeSet<String> {
 
 fn rebuild<G: Generator>(table: &mut Table, context: &Context<'_>, entries: &mut EncodedResources) {
     let names = G::names(context);
-    let names = names.iter().filter(|name| !is_own(name));
-    let generated: Vec<Arc<EncodedResource>> =
-        names.filter_map(|name| Some(entries.get::<G>(name, &G::inputs(context, name)?))).collect();
+    let mut names: Vec<_> = names.iter().filter(|name| !is_own(name)).collect();
+    // Sessions go through resources in the order of their names: neighbours in memory are faster.
+    names.sort_by_cached_key(|name| Name::from(name.as_str()));
+    let generated: Vec<Arc<EncodedResource>> = names
+        .into_iter()
+        .filter_map(|name| Some(entries.get::<G>(name, &G::inputs(context, name)?)))
+        .collect();
     table.replace(generated);
 }
 
@@ -139,5 +143,5 @@ fn set<G: Generator>(
     entries: &mut EncodedResources,
 ) {
     let inputs = G::inputs(context, name);
-    table.set(name, inputs.map(|inputs| entries.get::<G>(name, &inputs)));
+    table.set(&name.into(), inputs.map(|inputs| entries.get::<G>(name, &inputs)));
 }

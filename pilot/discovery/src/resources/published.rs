@@ -68,8 +68,8 @@ impl Resources for Published {
         self.own(type_url).len() + self.table(type_url).map_or(0, Table::len)
     }
 
-    fn find(&self, type_url: &str, name: &str) -> Option<&Arc<EncodedResource>> {
-        let own = self.own(type_url).iter().find(|resource| &*resource.name == name);
+    fn find(&self, type_url: &str, name: &Name) -> Option<&Arc<EncodedResource>> {
+        let own = self.own(type_url).iter().find(|resource| resource.name == *name);
         own.or_else(|| self.table(type_url)?.get(name).filter(|_| !self.hides(type_url, name)))
     }
 

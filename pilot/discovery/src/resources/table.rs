@@ -3,26 +3,33 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use pilot_xds::session::{EncodedResource, Name};
-use rpds::RedBlackTreeMapSync;
+use pilot_xds::session::{EncodedResource, Name, NameHasher};
+use rpds::HashTrieMapSync;
 
 /// Resources of one type by name. Clones share the content.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Table {
-    entries: RedBlackTreeMapSync<Name, Arc<EncodedResource>>,
+    entries: HashTrieMapSync<Name, Arc<EncodedResource>, NameHasher>,
     /// Number of changes so far.
     generation: u64,
     /// Names of the last changes, the latest at the end.
     recent: VecDeque<Name>,
 }
 
+impl Default for Table {
+    fn default() -> Self {
+        let entries = HashTrieMapSync::new_with_hasher_and_ptr_kind(NameHasher::default());
+        Self { entries, generation: 0, recent: VecDeque::new() }
+    }
+}
+
 impl Table {
     /// Finds a resource.
-    pub fn get(&self, name: &str) -> Option<&Arc<EncodedResource>> {
+    pub fn get(&self, name: &Name) -> Option<&Arc<EncodedResource>> {
         self.entries.get(name)
     }
 
-    /// Names in their order.
+    /// Names in no order that means something.
     pub fn names(&self) -> impl Iterator<Item = &Name> {
         self.entries.keys()
     }
@@ -43,7 +50,7 @@ impl Table {
     }
 
     /// Puts a resource in its place, or removes the one of the name.
-    pub fn set(&mut self, name: &str, entry: Option<Arc<EncodedResource>>) {
+    pub fn set(&mut self, name: &Name, entry: Option<Arc<EncodedResource>>) {
         let before = self.entries.get(name);
         let name = match (before, &entry) {
             (None, None) => return,
@@ -97,13 +104,7 @@ mod tests {
 
     fn entry(name: &str, content: u64) -> Arc<EncodedResource> {
         let version = Version::new(&content);
-        Arc::new(EncodedResource {
-            name: name.into(),
-            version,
-            body: Bytes::new(),
-            references: vec![],
-            on_demand: false,
-        })
+        Arc::new(EncodedResource::new("", name.into(), version, Bytes::new(), vec![]))
     }
 
     fn changes(newer: &Table, older: &Table) -> Option<Vec<String>> {
@@ -118,7 +119,8 @@ mod tests {
         table.replace(vec![entry("b", 2), entry("c", 1), entry("d", 1)]);
         assert_eq!(changes(&table, &older).unwrap(), ["a", "b", "d"]);
         assert_eq!(changes(&table, &table.clone()).unwrap(), [""; 0]);
-        assert_eq!(table.names().map(|name| &**name).collect::<Vec<_>>(), ["b", "c", "d"]);
+        let names: BTreeSet<&str> = table.names().map(|name| &**name).collect();
+        assert_eq!(names, ["b", "c", "d"].into());
     }
 
     #[test]
@@ -126,7 +128,7 @@ mod tests {
         let older = Table::default();
         let mut table = older.clone();
         for content in 0..=RECENT as u64 {
-            table.set("a", Some(entry("a", content)));
+            table.set(&"a".into(), Some(entry("a", content)));
         }
         assert_eq!(changes(&table, &older), None);
     }

@@ -17,11 +17,10 @@ pub mod tls;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::hash::Hash;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use pilot_xds::messages::Any;
-use pilot_xds::session::{Reference, Version};
+use pilot_xds::session::{Name, Reference, Version};
 use pilot_xds::type_urls::{CLUSTER, ENDPOINT, ROUTE};
 use prost::Message;
 
@@ -83,15 +82,15 @@ pub fn generate<G: Generator>(inputs: &G::Inputs) -> Resource {
     }
 }
 
-fn to_cluster(name: impl Into<Arc<str>>) -> Reference {
+fn to_cluster(name: impl Into<Name>) -> Reference {
     Reference { type_url: CLUSTER, name: name.into() }
 }
 
-fn to_endpoints(name: impl Into<Arc<str>>) -> Reference {
+fn to_endpoints(name: impl Into<Name>) -> Reference {
     Reference { type_url: ENDPOINT, name: name.into() }
 }
 
-fn to_routes(name: impl Into<Arc<str>>) -> Reference {
+fn to_routes(name: impl Into<Name>) -> Reference {
     Reference { type_url: ROUTE, name: name.into() }
 }
 

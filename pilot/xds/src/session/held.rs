@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::resources::{EncodedResource, Name, OfType, Resources};
+use super::name::Name;
+use super::resources::{EncodedResource, OfType, Resources};
 use super::version::Version;
 use crate::type_urls::CLUSTER;
 
@@ -27,9 +28,25 @@ pub(super) struct Held {
 
 /// State of published names that a client has in their published version.
 #[derive(Clone, Copy, Debug)]
-struct Rest {
+pub(super) struct Rest {
     /// True if the client subscribes to each of them by its name.
-    explicit: bool,
+    pub(super) explicit: bool,
+    /// True unless they are clusters whose endpoints the client may lack.
+    pub(super) complete: bool,
+}
+
+impl Rest {
+    pub(super) fn entry(self, published: &EncodedResource) -> Option<Entry> {
+        let Self { explicit, complete } = self;
+        let accepted = Some(published.version);
+        (!published.on_demand).then_some(Entry {
+            accepted,
+            complete,
+            uncertain: false,
+            told: true,
+            explicit,
+        })
+    }
 }
 
 /// Name that a client subscribes to or has.
@@ -51,6 +68,15 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// Entry of a client that has had the version in an earlier stream.
+    pub(super) fn resumed(mut self, type_url: &str, version: Option<Version>) -> Self {
+        if let Some(version) = version {
+            self.accept(type_url, version);
+            self.told = true;
+        }
+        self
+    }
+
     /// Notes that the client has a version.
     pub(super) fn accept(&mut self, type_url: &str, version: Version) {
         (self.accepted, self.uncertain) = (Some(version), false);
@@ -63,7 +89,12 @@ impl Held {
         Self { repeats, ..Self::default() }
     }
 
-    pub(super) fn get<R: Resources>(&self, of: OfType<'_, R>, name: &str) -> Option<Entry> {
+    /// State of a client of delta xDS that has the published state, but for some names.
+    pub(super) fn differing_from(rest: Rest, listed: BTreeMap<Name, Option<Entry>>) -> Self {
+        Self { listed, rest: Some(rest), ..Self::default() }
+    }
+
+    pub(super) fn get<R: Resources>(&self, of: OfType<'_, R>, name: &Name) -> Option<Entry> {
         match self.listed.get(name) {
             Some(entry) => *entry,
             None => self.unlisted(of, name),
@@ -122,11 +153,20 @@ impl Held {
     }
 
     /// State of a name that is not listed.
-    fn unlisted<R: Resources>(&self, of: OfType<'_, R>, name: &str) -> Option<Entry> {
-        let Rest { explicit } = self.rest?;
-        let found = of.find(name).filter(|found| !found.on_demand)?;
-        let accepted = Some(found.version);
-        Some(Entry { accepted, complete: true, uncertain: false, told: true, explicit })
+    fn unlisted<R: Resources>(&self, of: OfType<'_, R>, name: &Name) -> Option<Entry> {
+        let rest = self.rest?;
+        of.find(name).and_then(|found| rest.entry(found))
+    }
+
+    /// True if the client has the published version of a name and can use it. The name is
+    /// published: resources refer to resources of the same state.
+    pub(super) fn is_settled(&self, name: &Name) -> bool {
+        self.rest.is_some_and(|rest| rest.complete) && !self.listed.contains_key(name)
+    }
+
+    /// True if the client has all that is published.
+    pub(super) fn has_all(&self) -> bool {
+        self.rest.is_some() && self.listed.is_empty()
     }
 
     /// Changes an entry that exists.
@@ -190,13 +230,38 @@ impl Held {
         if self.rest.is_some() || self.listed.is_empty() || self.listed.len() * 2 < of.count() {
             return;
         }
-        self.rest = Some(Rest { explicit });
-        let before = std::mem::take(&mut self.listed);
-        let missing = of.names().into_iter().filter(|name| !before.contains_key(name));
-        self.listed.extend(missing.map(|name| (name, None)));
-        for (name, entry) in before {
-            let repeated = self.repeated.get(&name).cloned();
-            self.place(of, name, entry, repeated);
+        let rest = Rest { explicit, complete: true };
+        self.rest = Some(rest);
+        let missing = self.unmentioned(of);
+        self.listed.retain(|name, entry| {
+            let is_as_published = of.find(name).is_some_and(|found| *entry == rest.entry(found));
+            if is_as_published {
+                self.repeated.remove(name);
+            }
+            !is_as_published
+        });
+        self.listed.extend(missing.into_iter().map(|name| (name, None)));
+    }
+
+    /// Lists the published names of which nothing is known.
+    fn unmentioned<R: Resources>(&self, of: OfType<'_, R>) -> Vec<Name> {
+        let is_published = |name: &Name| of.find(name).is_some_and(|found| !found.on_demand);
+        if self.listed.keys().filter(|name| is_published(name)).count() == of.count() {
+            return Vec::new();
+        }
+        of.names().into_iter().filter(|name| !self.listed.contains_key(name)).collect()
+    }
+
+    /// Notes of clusters that the client can use those that it has in their published version: it
+    /// has all endpoints.
+    pub(super) fn complete<R: Resources>(&mut self, of: OfType<'_, R>) {
+        if let Some(rest) = &mut self.rest {
+            rest.complete = true;
+        }
+        for (name, entry) in &mut self.listed {
+            let Some(entry) = entry.as_mut().filter(|entry| !entry.complete) else { continue };
+            let published = of.find(name).map(|found| found.version);
+            entry.complete = published.is_some() && entry.accepted == published && !entry.uncertain;
         }
     }
 
@@ -204,7 +269,7 @@ impl Held {
     pub(super) fn repeated<'a, R: Resources>(
         &'a self,
         of: OfType<'a, R>,
-        name: &str,
+        name: &Name,
     ) -> Option<&'a Arc<EncodedResource>> {
         match self.listed.get(name) {
             _ if !self.repeats => None,

@@ -63,6 +63,9 @@ pub enum Close {
         /// The limit.
         limit: usize,
     },
+    /// A name or version is not text.
+    #[error("a resource name or version is not UTF-8 text")]
+    Text,
     /// The node's metadata is too large.
     #[error("the node's metadata has {length} bytes; the limit is {limit}")]
     Metadata {
@@ -107,7 +110,9 @@ impl Close {
     /// Returns the gRPC status that ends the stream.
     pub fn status(&self) -> Status {
         let code = match self {
-            Self::NameLength { .. } | Self::NoNode | Self::Undecodable(_) => Code::InvalidArgument,
+            Self::NameLength { .. } | Self::Text | Self::NoNode | Self::Undecodable(_) => {
+                Code::InvalidArgument
+            }
             Self::Names { .. } | Self::Metadata { .. } | Self::Types { .. } | Self::Rate { .. } => {
                 Code::ResourceExhausted
             }

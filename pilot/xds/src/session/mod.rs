@@ -6,6 +6,7 @@
 
 mod held;
 mod limits;
+mod name;
 mod push;
 mod request;
 mod resources;
@@ -25,8 +26,9 @@ use resources::OfType;
 use watch::{Resend, Watch};
 
 pub use limits::{Close, Limits};
+pub use name::{Name, NameHasher};
 pub use request::{Request, Subscription};
-pub use resources::{Changes, EncodedResource, Name, Reference, Resources};
+pub use resources::{Changes, EncodedResource, Reference, Resources};
 pub use response::Response;
 pub use version::Version;
 pub use view::{NameView, TypeView};

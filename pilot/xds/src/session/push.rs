@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::resources::{EncodedResource, Name, OfType, Reference, Resources};
+use super::name::Name;
+use super::resources::{EncodedResource, OfType, Reference, Resources};
 use super::response::Response;
 use super::watch::{InFlight, Resend, Sent, Watch, is_whole, state_version};
 use super::{GRACE, Session};
@@ -84,11 +85,10 @@ impl<R: Resources> Session<R> {
             watch.dirty.remove(name);
             watch.suspects.remove(name);
         }
-        let mut content = BTreeMap::new();
-        for found in &batch.resources {
-            let sent = Sent { resource: Some(found.clone()), outdated: false };
-            content.insert(found.name.clone(), sent);
-        }
+        let sent = batch.resources.iter().map(|found| {
+            (found.name.clone(), Sent { resource: Some(found.clone()), outdated: false })
+        });
+        let mut content: BTreeMap<_, _> = sent.collect();
         for name in batch.removed {
             if self.variant == Variant::StateOfTheWorld && !is_whole(type_url) {
                 // State of the world cannot say that these do not exist.
@@ -121,7 +121,7 @@ impl<R: Resources> Session<R> {
                 break;
             }
             let entry = watch.held.get(of, name).unwrap_or_default();
-            match watch.wanted(of, name) {
+            match watch.wanted_with(of, name, entry) {
                 Some(found) if watch.is_rejected(found) => batch.done.push(name.clone()),
                 Some(found)
                     if entry.accepted == Some(found.version)
@@ -133,7 +133,7 @@ impl<R: Resources> Session<R> {
                 }
                 Some(found) => match self.gate(of, found) {
                     Gate::Open => {
-                        size += found.body.len();
+                        size += found.delta.len();
                         batch.resources.push(found.clone());
                     }
                     Gate::Waiting => batch.waits = true,
@@ -212,10 +212,13 @@ impl<R: Resources> Session<R> {
     }
 
     /// Checks that the client has a cluster and its endpoints.
-    fn cluster_gate(&self, clusters: &Watch, name: &str, resources: &R) -> Gate {
+    fn cluster_gate(&self, clusters: &Watch, name: &Name, resources: &R) -> Gate {
         let of = OfType { type_url: CLUSTER, resources };
-        let Some(found) = of.find(name) else { return Gate::Open };
         let in_flight = clusters.in_flight.as_ref().and_then(|sent| sent.content.get(name));
+        if in_flight.is_none() && clusters.held.is_settled(name) {
+            return Gate::Open;
+        }
+        let Some(found) = of.find(name) else { return Gate::Open };
         let leaves = in_flight.is_some_and(|sent| sent.resource.is_none());
         let entry = clusters.held.get(of, name).unwrap_or_default();
         // Envoy keeps a cluster in use until its new version is ready.
@@ -258,10 +261,16 @@ impl<R: Resources> Session<R> {
 
     /// Notes the clusters that listeners and routes of the client use.
     fn mark_complete(&mut self, references: &[Reference], resources: &R) {
+        let has_endpoints = self.has_endpoints();
         let Some(clusters) = self.watches.get_mut(CLUSTER) else { return };
         let of = OfType { type_url: CLUSTER, resources };
+        if has_endpoints {
+            clusters.held.complete(of);
+        }
         for cluster in references.iter().filter(|reference| reference.type_url == CLUSTER) {
-            clusters.held.update(of, &cluster.name, |entry| entry.complete = true);
+            if !clusters.held.is_settled(&cluster.name) {
+                clusters.held.update(of, &cluster.name, |entry| entry.complete = true);
+            }
         }
     }
 
@@ -298,7 +307,16 @@ impl<R: Resources> Session<R> {
         {
             return;
         }
-        if let Some(clusters) = self.watches.get(CLUSTER) {
+        for (type_url, watch) in &mut self.watches {
+            // Clusters are settled below: they need their endpoints.
+            if **type_url != *CLUSTER && watch.is_at_rest() {
+                watch.held.settle(OfType { type_url, resources }, !watch.wildcard);
+            }
+        }
+        let has_endpoints = self.has_endpoints();
+        if has_endpoints && let Some(clusters) = self.watches.get_mut(CLUSTER) {
+            clusters.held.complete(of);
+        } else if let Some(clusters) = self.watches.get(CLUSTER) {
             let incomplete = clusters.held.differing().filter(|(_, entry)| !entry.complete);
             let published = incomplete.filter(|(name, _)| of.find(name).is_some());
             let complete = published
@@ -310,11 +328,14 @@ impl<R: Resources> Session<R> {
                 }
             }
         }
-        for (type_url, watch) in &mut self.watches {
-            if watch.is_at_rest() {
-                watch.held.settle(OfType { type_url, resources }, !watch.wildcard);
-            }
+        if let Some(clusters) = self.watches.get_mut(CLUSTER) {
+            clusters.held.settle(of, !clusters.wildcard);
         }
+    }
+
+    /// True if the client has all published endpoints.
+    fn has_endpoints(&self) -> bool {
+        self.watches.get(ENDPOINT).is_some_and(|watch| watch.held.has_all())
     }
 
     /// True if a client that reconnects has had time to mention all its types.

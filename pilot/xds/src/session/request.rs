@@ -6,7 +6,9 @@ use bytes::Bytes;
 use prost::Message;
 
 use super::limits::{Close, Limits};
-use crate::messages::{DeltaDiscoveryRequest, DiscoveryRequest, Node, Status};
+use super::name::Name;
+use super::version::Version;
+use crate::messages::{DiscoveryRequest, Node, Status};
 use crate::service::Variant;
 
 /// Request of a client.
@@ -28,16 +30,16 @@ pub enum Subscription {
     /// Delta: changes of the subscription.
     Changes {
         /// Names to add.
-        subscribe: Vec<String>,
+        subscribe: Vec<Name>,
         /// Names to drop.
-        unsubscribe: Vec<String>,
+        unsubscribe: Vec<Name>,
         /// Versions by name that the client has from an earlier stream.
-        initial: BTreeMap<String, String>,
+        initial: BTreeMap<Name, Version>,
     },
     /// State of the world: the whole subscription.
     Whole {
         /// All names.
-        names: Vec<String>,
+        names: Vec<Name>,
         /// Version of the last accepted response.
         version: String,
     },
@@ -52,20 +54,23 @@ impl Request {
     ) -> Result<(Self, Option<Node>), Close> {
         let (node, request) = match variant {
             Variant::Delta => {
-                let message = DeltaDiscoveryRequest::decode(frame)?;
+                let message = DeltaRequest::decode(frame)?;
+                let initial = message.initial.iter().map(|InitialVersion { name, version }| {
+                    Ok((to_name(name)?, Version::parse(text(version)?)))
+                });
                 let subscription = Subscription::Changes {
-                    subscribe: message.resource_names_subscribe,
-                    unsubscribe: message.resource_names_unsubscribe,
-                    initial: message.initial_resource_versions,
+                    subscribe: to_names(&message.subscribe)?,
+                    unsubscribe: to_names(&message.unsubscribe)?,
+                    initial: initial.collect::<Result<_, Close>>()?,
                 };
-                let (type_url, nonce) = (message.type_url, message.response_nonce);
+                let (type_url, nonce) = (message.type_url, message.nonce);
                 let error = message.error_detail;
                 (message.node, Self { type_url, nonce, error, subscription })
             }
             Variant::StateOfTheWorld => {
                 let message = DiscoveryRequest::decode(frame)?;
                 let subscription = Subscription::Whole {
-                    names: message.resource_names,
+                    names: message.resource_names.into_iter().map(Name::from).collect(),
                     version: message.version_info,
                 };
                 let (type_url, nonce) = (message.type_url, message.response_nonce);
@@ -86,12 +91,16 @@ impl Request {
     /// Checks the lengths and the number of names.
     pub(super) fn check(&self, limits: &Limits) -> Result<(), Close> {
         let count = |count: usize| {
-            let (type_url, limit) = (self.type_url.clone(), limits.names);
-            if count > limit { Err(Close::Names { type_url, limit }) } else { Ok(()) }
+            let limit = limits.names;
+            if count > limit {
+                return Err(Close::Names { type_url: self.type_url.clone(), limit });
+            }
+            Ok(())
         };
-        let length = |name: &String| {
-            let (type_url, length, limit) = (self.type_url.clone(), name.len(), limits.name_bytes);
+        let length = |name: &str| {
+            let (length, limit) = (name.len(), limits.name_bytes);
             if length > limit {
+                let type_url = self.type_url.clone();
                 return Err(Close::NameLength { type_url, length, limit });
             }
             Ok(())
@@ -99,13 +108,56 @@ impl Request {
         match &self.subscription {
             Subscription::Changes { subscribe, unsubscribe, initial } => {
                 count(subscribe.len().max(unsubscribe.len()).max(initial.len()))?;
-                let names = subscribe.iter().chain(unsubscribe).chain(initial.keys());
-                names.chain([&self.type_url]).try_for_each(length)
+                let mut names = subscribe.iter().chain(unsubscribe).chain(initial.keys());
+                names.try_for_each(|name| length(name))?;
             }
             Subscription::Whole { names, .. } => {
                 count(names.len())?;
-                names.iter().chain([&self.type_url]).try_for_each(length)
+                names.iter().try_for_each(|name| length(name))?;
             }
         }
+        length(&self.type_url)
     }
+}
+
+/// [`DeltaDiscoveryRequest`](crate::messages::DeltaDiscoveryRequest) whose names stay in the frame:
+/// a client that reconnects names all of its resources.
+#[derive(Clone, PartialEq, Message)]
+struct DeltaRequest {
+    #[prost(bytes = "bytes", optional, tag = "1")]
+    node: Option<Bytes>,
+    #[prost(string, tag = "2")]
+    type_url: String,
+    #[prost(bytes = "bytes", repeated, tag = "3")]
+    subscribe: Vec<Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "4")]
+    unsubscribe: Vec<Bytes>,
+    #[prost(message, repeated, tag = "5")]
+    initial: Vec<InitialVersion>,
+    #[prost(string, tag = "6")]
+    nonce: String,
+    #[prost(message, optional, tag = "7")]
+    error_detail: Option<Status>,
+}
+
+/// Entry of `initial_resource_versions`: a map is encoded as its entries.
+#[derive(Clone, PartialEq, Message)]
+struct InitialVersion {
+    #[prost(bytes = "bytes", tag = "1")]
+    name: Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    version: Bytes,
+}
+
+fn to_names(names: &[Bytes]) -> Result<Vec<Name>, Close> {
+    names.iter().map(to_name).collect()
+}
+
+fn to_name(name: &Bytes) -> Result<Name, Close> {
+    text(name).map(Name::from)
+}
+
+/// The text of a field of type `string`, which has to be UTF-8.
+fn text(field: &Bytes) -> Result<&str, Close> {
+    std::str::from_utf8(field).map_err(|_| Close::Text)
 }

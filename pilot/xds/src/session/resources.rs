@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use prost::Message;
 
+use super::name::Name;
 use super::version::Version;
-
-/// Name of a resource, shared by the sessions.
-pub type Name = Arc<str>;
+use crate::messages::{Any, Resource};
 
 /// Published state of one proxy: an immutable value, whose clones share the content.
 ///
@@ -21,7 +21,7 @@ pub trait Resources: Clone {
     fn count(&self, type_url: &str) -> usize;
 
     /// Finds a resource by its name.
-    fn find(&self, type_url: &str, name: &str) -> Option<&Arc<EncodedResource>>;
+    fn find(&self, type_url: &str, name: &Name) -> Option<&Arc<EncodedResource>>;
 
     /// Compares with an older state. Names without a change are allowed in the answer.
     fn changes_since(&self, _older: &Self) -> Changes {
@@ -36,12 +36,51 @@ pub struct EncodedResource {
     pub name: Name,
     /// Version of the content.
     pub version: Version,
-    /// The encoded message.
-    pub body: Bytes,
     /// Resources that a listener, route table or cluster needs.
     pub references: Vec<Reference>,
     /// True if wildcard subscriptions leave it out: it exists for clients that name it.
     pub on_demand: bool,
+    /// The resource as responses of delta xDS have it, with its name and version: thousands of
+    /// proxies get the same bytes.
+    pub(super) delta: Bytes,
+    /// The `Any` within.
+    pub(super) any: Bytes,
+    /// The encoded message within.
+    body: Bytes,
+}
+
+impl EncodedResource {
+    /// Encodes a resource. `body` is the encoded message.
+    pub fn new(
+        type_url: &str,
+        name: Name,
+        version: Version,
+        body: Bytes,
+        references: Vec<Reference>,
+    ) -> Self {
+        let length = body.len();
+        let any = Any { type_url: type_url.to_owned(), value: body };
+        let any_length = any.encoded_len();
+        let mut resource = Resource {
+            version: version.to_string(),
+            resource: None,
+            name: String::new(),
+            aliases: Vec::new(),
+        };
+        // The fields follow each other in the order of their numbers.
+        let begin = resource.encoded_len() + 1 + prost::length_delimiter_len(any_length);
+        resource.resource = Some(any);
+        resource.name = name.to_string();
+        let delta = Bytes::from(resource.encode_to_vec());
+        let any = delta.slice(begin..begin + any_length);
+        let body = any.slice(any_length - length..);
+        Self { name, version, references, on_demand: false, delta, any, body }
+    }
+
+    /// The encoded message.
+    pub fn body(&self) -> &Bytes {
+        &self.body
+    }
 }
 
 /// Type and name of a resource that another one needs.
@@ -87,12 +126,12 @@ impl<'a, R: Resources> OfType<'a, R> {
         self.resources.count(self.type_url)
     }
 
-    pub(super) fn find(self, name: &str) -> Option<&'a Arc<EncodedResource>> {
+    pub(super) fn find(self, name: &Name) -> Option<&'a Arc<EncodedResource>> {
         self.resources.find(self.type_url, name)
     }
 
     /// Returns the name with memory that all sessions share, if the resource exists.
-    pub(super) fn shared_name(self, name: &str) -> Name {
-        self.find(name).map_or_else(|| name.into(), |found| found.name.clone())
+    pub(super) fn shared_name(self, name: &Name) -> Name {
+        self.find(name).map_or(name, |found| &found.name).clone()
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use prost::Message;
 
-use super::resources::{EncodedResource, Name};
+use super::name::Name;
+use super::resources::EncodedResource;
 use super::version::Version;
-use crate::messages::{Any, DeltaDiscoveryResponse, DiscoveryResponse, Resource};
 use crate::service::Variant;
 
 /// Response to a client.
@@ -29,29 +29,19 @@ pub struct Response {
 impl Response {
     /// Encodes the response.
     pub fn encode(self, variant: Variant) -> Bytes {
-        let any = |value| Any { type_url: self.type_url.to_string(), value };
         let nonce = self.nonce.to_string();
         let type_url = self.type_url.to_string();
         let frame = match variant {
-            Variant::Delta => {
-                let resources = self.resources.iter().map(|resource| Resource {
-                    version: resource.version.to_string(),
-                    resource: Some(any(resource.body.clone())),
-                    name: resource.name.to_string(),
-                    aliases: Vec::new(),
-                });
-                DeltaDiscoveryResponse {
-                    system_version_info: String::new(),
-                    resources: resources.collect(),
-                    type_url,
-                    nonce,
-                    removed_resources: self.removed.iter().map(ToString::to_string).collect(),
-                }
-                .encode_to_vec()
+            Variant::Delta => DeltaResponse {
+                resources: self.resources.iter().map(|found| found.delta.clone()).collect(),
+                type_url,
+                nonce,
+                removed_resources: self.removed.iter().map(ToString::to_string).collect(),
             }
-            Variant::StateOfTheWorld => DiscoveryResponse {
+            .encode_to_vec(),
+            Variant::StateOfTheWorld => WholeResponse {
                 version_info: self.state.map(|state| state.to_string()).unwrap_or_default(),
-                resources: self.resources.iter().map(|found| any(found.body.clone())).collect(),
+                resources: self.resources.iter().map(|found| found.any.clone()).collect(),
                 type_url,
                 nonce,
             }
@@ -59,4 +49,30 @@ impl Response {
         };
         frame.into()
     }
+}
+
+/// [`DeltaDiscoveryResponse`](crate::messages::DeltaDiscoveryResponse) of encoded resources.
+#[derive(Clone, PartialEq, Message)]
+struct DeltaResponse {
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    resources: Vec<Bytes>,
+    #[prost(string, tag = "4")]
+    type_url: String,
+    #[prost(string, tag = "5")]
+    nonce: String,
+    #[prost(string, repeated, tag = "6")]
+    removed_resources: Vec<String>,
+}
+
+/// [`DiscoveryResponse`](crate::messages::DiscoveryResponse) of encoded resources.
+#[derive(Clone, PartialEq, Message)]
+struct WholeResponse {
+    #[prost(string, tag = "1")]
+    version_info: String,
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    resources: Vec<Bytes>,
+    #[prost(string, tag = "4")]
+    type_url: String,
+    #[prost(string, tag = "5")]
+    nonce: String,
 }

@@ -39,9 +39,13 @@ impl Version {
         if text.len() != LENGTH {
             return Self::FOREIGN;
         }
-        let digits = text.bytes().map(|byte| ALPHABET.iter().position(|digit| *digit == byte));
-        let value = digits.into_iter().try_fold(0_u64, |value, digit| {
-            value.checked_mul(32)?.checked_add(u64::try_from(digit?).ok()?)
+        let value = text.bytes().try_fold(0_u64, |value, digit| {
+            let digit = match digit {
+                b'a'..=b'z' => digit - b'a',
+                b'2'..=b'7' => digit - b'2' + 26,
+                _ => return None,
+            };
+            value.checked_mul(32)?.checked_add(digit.into())
         });
         value.and_then(NonZeroU64::new).map_or(Self::FOREIGN, Self)
     }

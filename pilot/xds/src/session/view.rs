@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::Session;
-use super::resources::{Name, OfType, Resources};
+use super::name::Name;
+use super::resources::{OfType, Resources};
 use super::version::Version;
 use super::watch::Rejection;
 
@@ -48,7 +49,7 @@ impl<R: Resources> Session<R> {
             let only_sent = content.into_iter().flat_map(|content| content.keys());
             let mut all = watch.held.names(of);
             all.extend(only_sent.chain(watch.rejected.keys()).cloned());
-            all.sort_unstable();
+            all.sort_by_cached_key(ToString::to_string);
             all.dedup();
             for name in all {
                 let acknowledged = watch.held.get(of, &name).and_then(|entry| entry.accepted);

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::held::{Entry, Held};
+use super::held::{Entry, Held, Rest};
+use super::name::Name;
 use super::request::Subscription;
-use super::resources::{EncodedResource, Name, OfType, Resources};
+use super::resources::{EncodedResource, OfType, Resources};
 use super::version::Version;
 use crate::messages::Status;
 use crate::service::Variant;
-use crate::type_urls::{ENDPOINT, EXTENSION_CONFIG, ROUTE, SECRET};
+use crate::type_urls::{CLUSTER, ENDPOINT, EXTENSION_CONFIG, ROUTE, SECRET};
 
 /// Subscription to a type, and what its client has.
 #[derive(Clone, Debug, Default)]
@@ -82,16 +83,20 @@ impl Watch {
         let mut watch = Self { held: Held::new(repeats), ..Self::default() };
         match subscription {
             Subscription::Changes { subscribe, unsubscribe, initial } => {
-                watch.wildcard = subscribe.is_empty() && has_wildcard(of.type_url);
+                let is_wildcard = subscribe.iter().all(|name| **name == *WILDCARD);
+                watch.wildcard =
+                    is_wildcard && (has_wildcard(of.type_url) || !subscribe.is_empty());
+                if unsubscribe.is_empty() && watch.resume_most(of, subscribe, initial) {
+                    return watch;
+                }
                 watch.change(of, &[], subscribe);
                 watch.change(of, unsubscribe, &[]);
                 for (name, version) in initial {
                     let name = of.shared_name(name);
                     let known = watch.held.get(of, &name);
                     let known = known.or(watch.wildcard.then(Entry::default));
-                    if let Some(mut entry) = known {
-                        entry.accept(of.type_url, Version::parse(version));
-                        entry.told = true;
+                    if let Some(entry) = known {
+                        let entry = entry.resumed(of.type_url, Some(*version));
                         watch.held.set(of, name, Some(entry));
                     }
                 }
@@ -106,6 +111,53 @@ impl Watch {
             }
         }
         watch
+    }
+
+    /// Takes over the state of an earlier stream if the client subscribes to most clusters or
+    /// endpoints, and has most of them in their published version: only what differs costs memory
+    /// then, from the start.
+    fn resume_most<R: Resources>(
+        &mut self,
+        of: OfType<'_, R>,
+        subscribe: &[Name],
+        initial: &BTreeMap<Name, Version>,
+    ) -> bool {
+        let is_simple = match of.type_url {
+            CLUSTER => self.wildcard,
+            ENDPOINT => !subscribe.iter().any(|name| **name == *WILDCARD),
+            _ => false,
+        };
+        let published = of.count();
+        if !is_simple || initial.is_empty() || initial.len() * 2 < published {
+            return false;
+        }
+        let rest = Rest { explicit: !self.wildcard, complete: of.type_url != CLUSTER };
+        let named: BTreeSet<&Name> =
+            if self.wildcard { initial.keys().collect() } else { subscribe.iter().collect() };
+        let (mut same, mut differing) = (0, BTreeMap::new());
+        for &name in &named {
+            let entry = Entry { explicit: rest.explicit, ..Entry::default() };
+            let entry = Some(entry.resumed(of.type_url, initial.get(name).copied()));
+            match of.find(name) {
+                Some(found) if entry == rest.entry(found) => same += 1,
+                found => {
+                    let name = found.map_or(name, |found| &found.name).clone();
+                    differing.insert(name, entry);
+                }
+            }
+        }
+        if same * 2 < published {
+            return false;
+        }
+        if same < published {
+            let others = of.names().into_iter().filter(|name| !named.contains(name));
+            differing.extend(others.map(|name| (name, None)));
+        }
+        let wanted = differing.iter().filter(|(_, entry)| self.wildcard || entry.is_some());
+        self.dirty = wanted.map(|(name, _)| (name.clone(), Resend::IfChanged)).collect();
+        self.explicit = if self.wildcard { 0 } else { named.len() };
+        self.held = Held::differing_from(rest, differing);
+        true
     }
 
     /// Takes over the state of an earlier stream if the client has exactly the current one.
@@ -130,18 +182,18 @@ impl Watch {
     pub(super) fn change<R: Resources>(
         &mut self,
         of: OfType<'_, R>,
-        unsubscribe: &[String],
-        subscribe: &[String],
+        unsubscribe: &[Name],
+        subscribe: &[Name],
     ) {
         for name in unsubscribe {
-            if name == WILDCARD {
+            if **name == *WILDCARD {
                 self.leave_wildcard(of);
             } else {
                 self.drop_name(of, &of.shared_name(name));
             }
         }
         for name in subscribe {
-            if name == WILDCARD {
+            if **name == *WILDCARD {
                 self.wildcard = true;
                 for name in of.names() {
                     self.dirty.entry(name).or_insert(Resend::IfChanged);
@@ -153,15 +205,16 @@ impl Watch {
     }
 
     /// Replaces the subscription of a state-of-the-world client.
-    pub(super) fn replace<R: Resources>(&mut self, of: OfType<'_, R>, names: &[String]) {
-        let wildcard = names.iter().any(|name| name == WILDCARD)
+    pub(super) fn replace<R: Resources>(&mut self, of: OfType<'_, R>, names: &[Name]) {
+        let wildcard = names.iter().any(|name| **name == *WILDCARD)
             || (names.is_empty() && !self.named && has_wildcard(of.type_url));
         self.named |= !names.is_empty();
-        let kept: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-        let is_explicit =
-            |watch: &Self, name: &str| watch.held.get(of, name).is_some_and(|entry| entry.explicit);
+        let kept: BTreeSet<&Name> = names.iter().collect();
+        let is_explicit = |watch: &Self, name: &Name| {
+            watch.held.get(of, name).is_some_and(|entry| entry.explicit)
+        };
         let held = self.held.names(of).into_iter();
-        let gone = held.filter(|name| !kept.contains(&**name) && is_explicit(self, name));
+        let gone = held.filter(|name| !kept.contains(name) && is_explicit(self, name));
         let gone: Vec<_> = gone.collect();
         if wildcard && !self.wildcard {
             for name in of.names() {
@@ -175,14 +228,14 @@ impl Watch {
             self.leave_wildcard(of);
         }
         self.wildcard = wildcard;
-        for name in kept.into_iter().filter(|name| *name != WILDCARD) {
+        for name in kept.into_iter().filter(|name| ***name != *WILDCARD) {
             if !is_explicit(self, name) {
                 self.add_name(of, name, Resend::IfChanged);
             }
         }
     }
 
-    fn add_name<R: Resources>(&mut self, of: OfType<'_, R>, name: &str, why: Resend) {
+    fn add_name<R: Resources>(&mut self, of: OfType<'_, R>, name: &Name, why: Resend) {
         let name = of.shared_name(name);
         let mut entry = self.held.get(of, &name).unwrap_or_default();
         if !entry.explicit {
@@ -249,12 +302,20 @@ impl Watch {
     pub(super) fn wanted<'a, R: Resources>(
         &self,
         of: OfType<'a, R>,
-        name: &str,
+        name: &Name,
+    ) -> Option<&'a Arc<EncodedResource>> {
+        self.wanted_with(of, name, self.held.get(of, name).unwrap_or_default())
+    }
+
+    /// Finds the resource of a name whose entry is known.
+    pub(super) fn wanted_with<'a, R: Resources>(
+        &self,
+        of: OfType<'a, R>,
+        name: &Name,
+        entry: Entry,
     ) -> Option<&'a Arc<EncodedResource>> {
         let found = of.find(name)?;
-        let is_wanted = (self.wildcard && !found.on_demand)
-            || self.held.get(of, name).is_some_and(|entry| entry.explicit);
-        is_wanted.then_some(found)
+        ((self.wildcard && !found.on_demand) || entry.explicit).then_some(found)
     }
 
     /// Takes the ACK of the response in flight.

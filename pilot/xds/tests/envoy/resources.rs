@@ -146,7 +146,7 @@ impl State {
         let version = Version::new(&body);
         let name = Name::from(name);
         let key = (type_url, name.clone());
-        let resource = EncodedResource { name, version, body, references, on_demand: false };
+        let resource = EncodedResource::new(type_url, name, version, body, references);
         self.items.insert(key, Arc::new(resource));
         self
     }
@@ -172,9 +172,9 @@ impl Resources for State {
         self.names(type_url).len()
     }
 
-    fn find(&self, type_url: &str, name: &str) -> Option<&Arc<EncodedResource>> {
+    fn find(&self, type_url: &str, name: &Name) -> Option<&Arc<EncodedResource>> {
         let mut items = self.items.iter();
-        let found = items.find(|((kind, found), _)| *kind == type_url && **found == *name);
+        let found = items.find(|((kind, found), _)| *kind == type_url && found == name);
         found.map(|(_, resource)| resource)
     }
 }

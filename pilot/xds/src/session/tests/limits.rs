@@ -8,7 +8,7 @@ use prost::Message;
 use super::state::State;
 use crate::messages::{DeltaDiscoveryRequest, Node};
 use crate::service::Variant;
-use crate::session::{Close, Event, Limits, Request, Session, Subscription};
+use crate::session::{Close, Event, Limits, Name, Request, Session, Subscription};
 use crate::type_urls::{CLUSTER, ENDPOINT};
 
 const LIMITS: Limits = Limits {
@@ -23,7 +23,7 @@ const LIMITS: Limits = Limits {
 };
 
 fn request(type_url: &str, names: &[&str]) -> Event<State> {
-    let subscribe = names.iter().map(ToString::to_string).collect();
+    let subscribe = names.iter().map(|name| Name::from(*name)).collect();
     let subscription =
         Subscription::Changes { subscribe, unsubscribe: vec![], initial: BTreeMap::new() };
     let type_url = type_url.to_owned();

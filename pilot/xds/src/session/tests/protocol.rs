@@ -1,13 +1,14 @@
 //! Rules of the protocol, one by one.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::state::State;
+use super::state::{State, cluster};
 use crate::messages::Status;
 use crate::service::Variant::{self, Delta, StateOfTheWorld};
-use crate::session::{Event, Limits, Request, Response, Session, Subscription, TypeView, Version};
+use crate::session::{
+    Event, Limits, Name, Request, Response, Session, Subscription, TypeView, Version,
+};
 use crate::type_urls::{
     CLUSTER, ENDPOINT, EXTENSION_CONFIG, HEALTH_INFORMATION, LISTENER, ROUTE, SECRET,
 };
@@ -102,7 +103,7 @@ fn request(variant: Variant, type_url: &str, names: &[&str]) -> Request {
     let subscription = match variant {
         Delta => changes(names, &[], &[]),
         StateOfTheWorld => {
-            let names = names.iter().map(ToString::to_string).collect();
+            let names = names.iter().map(|name| Name::from(*name)).collect();
             Subscription::Whole { names, version: String::new() }
         }
     };
@@ -110,15 +111,17 @@ fn request(variant: Variant, type_url: &str, names: &[&str]) -> Request {
 }
 
 fn changes(subscribe: &[&str], unsubscribe: &[&str], initial: &[(&str, &str)]) -> Subscription {
-    let initial = initial.iter().map(|(name, version)| (name.to_string(), version.to_string()));
+    let names = |names: &[&str]| names.iter().map(|name| Name::from(*name)).collect();
+    let initial =
+        initial.iter().map(|(name, version)| (Name::from(*name), Version::parse(version)));
     Subscription::Changes {
-        subscribe: subscribe.iter().map(ToString::to_string).collect(),
-        unsubscribe: unsubscribe.iter().map(ToString::to_string).collect(),
-        initial: initial.collect::<BTreeMap<_, _>>(),
+        subscribe: names(subscribe),
+        unsubscribe: names(unsubscribe),
+        initial: initial.collect(),
     }
 }
 
-/// Type, names and removed names of responses: `CDS +a -b`.
+/// Type, names and removed names of responses, in the order of the alphabet: `CDS +a -b`.
 fn text(responses: &[Response]) -> Vec<String> {
     let line = |response: &Response| {
         let kind = match &*response.type_url {
@@ -131,7 +134,8 @@ fn text(responses: &[Response]) -> Vec<String> {
         };
         let sent = response.resources.iter().map(|resource| format!(" +{}", resource.name));
         let removed = response.removed.iter().map(|name| format!(" -{name}"));
-        [kind.to_owned()].into_iter().chain(sent).chain(removed).collect::<String>()
+        let names: BTreeSet<_> = sent.chain(removed).collect();
+        [kind.to_owned()].into_iter().chain(names).collect::<String>()
     };
     responses.iter().map(line).collect()
 }
@@ -191,7 +195,7 @@ fn name_unsubscribed_under_a_wildcard_is_answered() {
     assert_eq!(text(&stream.settle(first)), ["CDS +a +b +extra"]);
     assert_eq!(text(&stream.unsubscribe(CLUSTER, &["a", "extra"])), ["CDS +a"]);
     let view = stream.view(CLUSTER);
-    assert_eq!(view.waiting, [Arc::from("extra")], "a listener may use the cluster");
+    assert_eq!(view.waiting, [Name::from("extra")], "a listener may use the cluster");
 }
 
 #[test]
@@ -244,7 +248,7 @@ fn acknowledgement_with_names_is_both() {
     let mut stale = request(Delta, ENDPOINT, &["c"]);
     stale.nonce = first[0].nonce.to_string();
     stream.request(stale);
-    assert_eq!(stream.view(ENDPOINT).waiting, [Arc::from("c")]);
+    assert_eq!(stream.view(ENDPOINT).waiting, [Name::from("c")]);
 }
 
 #[test]
@@ -304,9 +308,20 @@ fn endpoints_follow_each_changed_cluster() {
         ack.nonce = endpoints[0].nonce.to_string();
         stream.request(ack);
         let changed = stream.publish(State::default().cluster("a", 1).cluster("b", 0));
-        let clusters = if variant == Delta { "CDS +a" } else { "CDS +b +a" };
+        let clusters = if variant == Delta { "CDS +a" } else { "CDS +a +b" };
         assert_eq!(text(&changed), [clusters, "EDS +a"]);
     }
+}
+
+#[test]
+fn listeners_wait_for_endpoints_of_clusters_from_before() {
+    let state = two_clusters().with(LISTENER, "l", 0, vec![cluster("a")]);
+    let mut stream = Stream::new(Delta, state.clone());
+    let first = stream.resume(CLUSTER, &[], &state);
+    assert_eq!(text(&stream.settle(first)), ["CDS"]);
+    assert_eq!(text(&stream.subscribe(LISTENER, &[])), [""; 0]);
+    let endpoints = stream.subscribe(ENDPOINT, &["a", "b"]);
+    assert_eq!(text(&stream.settle(endpoints)), ["EDS +a +b", "LDS +l"]);
 }
 
 #[test]
@@ -395,7 +410,7 @@ fn rejected_cluster_holds_its_routes_back() {
     let clusters = stream.publish(new);
     assert_eq!(text(&clusters), ["CDS +b"]);
     assert_eq!(text(&stream.nack(&clusters[0])), [""; 0]);
-    assert_eq!(stream.view(ROUTE).waiting, [Arc::from("r")]);
+    assert_eq!(stream.view(ROUTE).waiting, [Name::from("r")]);
     let view = stream.view(CLUSTER);
     let rejected = view.names.iter().find(|name| &*name.name == "b").unwrap();
     assert_eq!(rejected.rejected.as_ref().unwrap().reason, "invalid");
@@ -433,7 +448,7 @@ fn rejected_response_is_sent_again_singly_once() {
         let accepted: Vec<_> = view.names.iter().map(|name| name.acknowledged.is_some()).collect();
         assert_eq!(accepted, [true, false, true]);
         let fixed = State::default().cluster("a", 0).cluster("b", 1).cluster("c", 0);
-        assert_eq!(text(&stream.publish(fixed)), [if whole { "CDS +a +c +b" } else { "CDS +b" }]);
+        assert_eq!(text(&stream.publish(fixed)), [if whole { "CDS +a +b +c" } else { "CDS +b" }]);
     }
 }
 

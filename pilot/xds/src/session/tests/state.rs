@@ -28,7 +28,7 @@ impl State {
         let body = lines.chain(needed).collect::<Vec<_>>().join("\n").into();
         let name = Name::from(name);
         let key = (type_url.to_owned(), name.clone());
-        let item = EncodedResource { name, version, body, references, on_demand: false };
+        let item = EncodedResource::new(type_url, name, version, body, references);
         self.items.insert(key, Arc::new(item));
         self
     }
@@ -92,8 +92,8 @@ impl Resources for State {
         self.names(type_url).len()
     }
 
-    fn find(&self, type_url: &str, name: &str) -> Option<&Arc<EncodedResource>> {
-        self.items.get(&(type_url.to_owned(), name.into()))
+    fn find(&self, type_url: &str, name: &Name) -> Option<&Arc<EncodedResource>> {
+        self.items.get(&(type_url.to_owned(), name.clone()))
     }
 
     fn changes_since(&self, older: &Self) -> Changes {
