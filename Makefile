@@ -58,7 +58,9 @@ bench: build ## Measure time, instructions, allocations: docs/performance.md (ro
 	cargo bench --locked --profile dev --package pilot-agent --bench process
 	cargo bench --locked --profile dev --package injector --bench server
 	cargo bench --locked --package pilot-agent --bench relay
-	cargo bench --locked --package pilot-discovery --bench scale --bench sidecars
+	cargo bench --locked --package pilot-discovery --bench scale
+	cargo bench --locked --package pilot-discovery --bench beside_istiod
+	cargo bench --locked --package pilot-discovery --bench sidecars
 	cargo bench --locked --package injector --bench review_instructions --bench allocations
 	cargo bench --locked --package istioctl --bench kube_inject
 	cargo bench --locked --package injector --bench review

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use futures::StreamExt;
-use futures::stream::BoxStream;
+use futures::stream::{self, BoxStream};
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
@@ -24,6 +24,7 @@ use pilot_agent::health::Health;
 use pilot_agent::relay::{Metrics, Relay, RelayOptions};
 use pilot_xds::client;
 use pilot_xds::messages::{Any, DeltaDiscoveryRequest, DeltaDiscoveryResponse, Resource};
+use pilot_xds::request_stream::RequestStream;
 use pilot_xds::server::{DiscoveryHandler, DiscoveryServer};
 use pilot_xds::service::{DiscoveryService, Variant};
 use pilot_xds::type_urls::ENDPOINT;
@@ -33,7 +34,7 @@ use tokio::net::{TcpListener, UnixStream};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status};
 
 fn main() -> Result<()> {
     if !std::env::args().any(|argument| argument == "--bench") {
@@ -98,10 +99,13 @@ impl DiscoveryHandler for Answers {
     async fn open(
         &self,
         _: Variant,
-        requests: Request<Streaming<Bytes>>,
+        requests: Request<RequestStream>,
     ) -> Result<Response<Self::Responses>, Status> {
         let response = self.0.clone();
-        let responses = requests.into_inner().map(move |request| request.map(|_| response.clone()));
+        let responses = stream::try_unfold(requests.into_inner(), move |mut requests| {
+            let response = response.clone();
+            async move { Ok(requests.message().await?.map(|_| (response, requests))) }
+        });
         Ok(Response::new(responses.boxed()))
     }
 }

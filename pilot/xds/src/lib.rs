@@ -8,6 +8,7 @@ pub mod codec;
 pub mod frame;
 pub mod messages;
 pub mod name_table;
+pub mod request_stream;
 mod response_body;
 pub mod server;
 pub mod service;

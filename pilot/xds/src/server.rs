@@ -11,10 +11,10 @@ use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use tonic::body::Body;
 use tonic::metadata::MetadataMap;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status};
 use tower::Service;
 
-use crate::codec::FrameCodec;
+use crate::request_stream::RequestStream;
 use crate::response_body::response_body;
 use crate::service::{DiscoveryService, Variant};
 
@@ -27,7 +27,7 @@ pub trait DiscoveryHandler: Clone + Send + Sync + 'static {
     fn open(
         &self,
         variant: Variant,
-        requests: Request<Streaming<Bytes>>,
+        requests: Request<RequestStream>,
     ) -> impl Future<Output = Result<Response<Self::Responses>, Status>> + Send;
 }
 
@@ -66,7 +66,7 @@ where
                 return Ok(unimplemented(request.uri().path()));
             };
             let (parts, body) = request.into_parts();
-            let requests = Streaming::new_request(FrameCodec, body, None, Some(max_request));
+            let requests = RequestStream::new(body, max_request);
             let metadata = MetadataMap::from_headers(parts.headers);
             let requests = Request::from_parts(metadata, parts.extensions, requests);
             Ok(match handler.open(variant, requests).await {

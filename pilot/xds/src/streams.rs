@@ -11,9 +11,10 @@ use http::Extensions;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status};
 
 use crate::messages::Node;
+use crate::request_stream::RequestStream;
 use crate::server::DiscoveryHandler;
 use crate::service::Variant;
 use crate::session::{self, Close, Event, Limits, Resources, Session, TypeView};
@@ -98,7 +99,7 @@ impl<S: ResourceSource> DiscoveryHandler for Streams<S> {
     async fn open(
         &self,
         variant: Variant,
-        requests: Request<Streaming<Bytes>>,
+        requests: Request<RequestStream>,
     ) -> Result<Response<Self::Responses>, Status> {
         // One frame: more would wait in memory for a client that does not read.
         let (sender, receiver) = mpsc::channel(1);
@@ -130,7 +131,7 @@ struct Stream<S> {
     limits: Limits,
     send_timeout: Duration,
     source: S,
-    requests: Streaming<Bytes>,
+    requests: RequestStream,
     sender: mpsc::Sender<Result<Bytes, Status>>,
     opened: Instant,
 }

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
+use pilot_xds::request_stream::RequestStream;
 use pilot_xds::server::{DiscoveryHandler, DiscoveryServer};
 use pilot_xds::service::{DiscoveryService, Variant};
 use thiserror::Error;
@@ -18,7 +19,7 @@ use tokio::net::UnixListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status};
 
 use super::queue::MAX_BYTES;
 use super::{Relay, stream};
@@ -87,7 +88,7 @@ impl DiscoveryHandler for Relay {
     async fn open(
         &self,
         variant: Variant,
-        requests: Request<Streaming<Bytes>>,
+        requests: Request<RequestStream>,
     ) -> Result<Response<Self::Responses>, Status> {
         if self.state.metrics.streams.get() >= MAX_STREAMS {
             let reason = format!("{MAX_STREAMS} streams are open; close one first");

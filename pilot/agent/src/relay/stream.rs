@@ -6,10 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pilot_xds::client;
 use pilot_xds::frame::{FrameError, Header};
+use pilot_xds::request_stream::RequestStream;
 use pilot_xds::service::{DiscoveryService, Variant};
 use pilot_xds::type_urls;
 use tokio::sync::mpsc;
-use tonic::{Status, Streaming};
+use tonic::Status;
 
 use super::State;
 use super::answered::AnsweredStream;
@@ -24,7 +25,7 @@ use crate::health::Part;
 pub(super) async fn relay(
     state: Arc<State>,
     variant: Variant,
-    downstream: Streaming<Bytes>,
+    downstream: RequestStream,
     responses: mpsc::Sender<Result<Bytes, Status>>,
 ) {
     let _open = OpenStream::new(&state);
@@ -62,7 +63,7 @@ struct Stream<'a> {
 
 impl Stream<'_> {
     /// Queues Envoy's requests and the agent's own. Never waits for the control plane.
-    async fn receive_requests(&self, mut downstream: Streaming<Bytes>) -> Result<Infallible, End> {
+    async fn receive_requests(&self, mut downstream: RequestStream) -> Result<Infallible, End> {
         let mut application = self.state.application.clone();
         // The control plane knows the node by Envoy's first requests.
         let mut subscribed = false;

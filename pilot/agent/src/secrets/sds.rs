@@ -14,14 +14,15 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
 use pilot_xds::codec::MessageCodec;
 use pilot_xds::messages::{DeltaDiscoveryRequest, DiscoveryRequest, DiscoveryResponse};
+use pilot_xds::request_stream::RequestStream;
 use pilot_xds::server::{DiscoveryHandler, DiscoveryServer};
 use pilot_xds::service::{DiscoveryService, Variant};
 use prost::Message;
 use tokio::net::UnixListener;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
 use tonic::server::{Grpc, UnaryService};
-use tonic::{Status, Streaming};
 use tower::Service;
 
 use super::conditions::{Conditions, Subject};
@@ -165,7 +166,7 @@ impl DiscoveryHandler for SdsServer {
     async fn open(
         &self,
         variant: Variant,
-        requests: tonic::Request<Streaming<Bytes>>,
+        requests: tonic::Request<RequestStream>,
     ) -> Result<tonic::Response<Self::Responses>, Status> {
         let (responses, receiver) = mpsc::channel(PENDING_RESPONSES);
         let stream = SdsStream {
@@ -198,7 +199,7 @@ struct SdsStream {
 impl SdsStream {
     async fn run(
         mut self,
-        mut requests: Streaming<Bytes>,
+        mut requests: RequestStream,
         responses: &mpsc::Sender<Result<Bytes, Status>>,
     ) -> Result<(), Status> {
         let mut changes = self.server.store.changes();

@@ -12,6 +12,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
 use pilot_agent::secrets::messages::{DataSource, Secret, TlsCertificate, ValidationContext};
 use pilot_xds::messages::{DiscoveryRequest, DiscoveryResponse};
+use pilot_xds::request_stream::RequestStream;
 use pilot_xds::server::{DiscoveryHandler, DiscoveryServer};
 use pilot_xds::service::{DiscoveryService, Variant};
 use pilot_xds::type_urls::SECRET;
@@ -21,7 +22,7 @@ use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status};
 
 /// SDS server. It ends with the value, and leaves its socket behind as a killed program does.
 pub(crate) struct SdsServer {
@@ -118,7 +119,7 @@ impl DiscoveryHandler for Handler {
     async fn open(
         &self,
         _: Variant,
-        requests: Request<Streaming<Bytes>>,
+        requests: Request<RequestStream>,
     ) -> Result<Response<Self::Responses>, Status> {
         let (responses, receiver) = mpsc::channel(1);
         let (handler, mut requests) = (self.clone(), requests.into_inner());

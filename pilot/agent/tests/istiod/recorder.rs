@@ -6,16 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Result;
 use bytes::Bytes;
 use futures::StreamExt;
-use futures::stream::BoxStream;
+use futures::stream::{self, BoxStream};
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
 use pilot_agent::channel::ControlPlane;
 use pilot_xds::client;
+use pilot_xds::request_stream::RequestStream;
 use pilot_xds::server::{DiscoveryHandler, DiscoveryServer};
 use pilot_xds::service::{DiscoveryService, Variant};
 use tokio::net::TcpListener;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status};
 
 /// Recorder of one stream.
 #[derive(Clone)]
@@ -64,16 +65,16 @@ impl DiscoveryHandler for Recorder {
     async fn open(
         &self,
         variant: Variant,
-        requests: Request<Streaming<Bytes>>,
+        requests: Request<RequestStream>,
     ) -> Result<Response<Self::Responses>, Status> {
         let failed = |error: &dyn std::error::Error| Status::unavailable(error.to_string());
         let server = self.istiod.server();
         let channel = server.connect().await.map_err(|error| failed(&error))?;
-        let recorder = self.clone();
-        let requests = requests.into_inner().filter_map(move |frame| {
-            let frame = frame.ok();
-            recorder.record(|frames| frames.requests.extend(frame.clone()));
-            std::future::ready(frame)
+        let state = (self.clone(), requests.into_inner());
+        let requests = stream::unfold(state, async |(recorder, mut requests)| {
+            let frame = requests.message().await.ok().flatten()?;
+            recorder.record(|frames| frames.requests.push(frame.clone()));
+            Some((frame, (recorder, requests)))
         });
         let requests = server.request(requests).map_err(|error| failed(&error))?;
         let service = DiscoveryService::Aggregated;

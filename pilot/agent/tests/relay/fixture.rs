@@ -17,6 +17,7 @@ use pilot_xds::messages::{
     Any, DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
     Resource,
 };
+use pilot_xds::request_stream::RequestStream;
 use pilot_xds::server::{DiscoveryHandler, DiscoveryServer};
 use pilot_xds::service::{DiscoveryService, Variant};
 use prometheus_client::registry::Registry;
@@ -26,7 +27,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status};
 
 use crate::client::{Client, within};
 
@@ -52,7 +53,7 @@ pub(crate) struct Server {
 /// Stream at the control plane.
 pub(crate) struct ServerStream {
     pub(crate) variant: Variant,
-    pub(crate) requests: Streaming<Bytes>,
+    pub(crate) requests: RequestStream,
     pub(crate) responses: mpsc::Sender<Result<Bytes, Status>>,
 }
 
@@ -65,7 +66,7 @@ impl DiscoveryHandler for Handler {
     async fn open(
         &self,
         variant: Variant,
-        requests: Request<Streaming<Bytes>>,
+        requests: Request<RequestStream>,
     ) -> Result<Response<Self::Responses>, Status> {
         let (responses, receiver) = mpsc::channel(1);
         let stream = ServerStream { variant, requests: requests.into_inner(), responses };
@@ -110,8 +111,9 @@ impl Drop for Server {
 }
 
 impl ServerStream {
-    pub(crate) async fn send(&self, frame: Bytes) {
-        within("the relay to read", self.responses.send(Ok(frame))).await.unwrap();
+    pub(crate) fn send(&self, frame: Bytes) -> impl Future<Output = ()> + use<> {
+        let responses = self.responses.clone();
+        async move { within("the relay to read", responses.send(Ok(frame))).await.unwrap() }
     }
 
     /// Returns the next request's frame; `None` at the end of the stream.

@@ -8,6 +8,7 @@
 
 mod clients;
 mod server;
+mod usage;
 
 use std::time::Instant;
 

@@ -23,6 +23,8 @@ use pilot_registry::slice::{Condition, Slice, SliceEndpoint, SlicePort};
 use pilot_routing::view::MeshView;
 use tokio::sync::watch;
 
+use crate::usage;
+
 /// The server's process. Ends with the value.
 pub(crate) struct Child {
     process: Process,
@@ -55,21 +57,12 @@ impl Child {
         self.input.write_all(b"\n").unwrap();
     }
 
-    /// CPU time so far, of user and kernel.
     pub(crate) fn cpu(&self) -> Duration {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap();
-        let (_, fields) = stat.rsplit_once(") ").unwrap();
-        let mut fields = fields.split(' ').skip(11).map(|field| field.parse::<u64>().unwrap());
-        // Linux counts in hundredths of a second on every architecture that it runs on today.
-        Duration::from_millis(10 * (fields.next().unwrap() + fields.next().unwrap()))
+        usage::cpu(self.process.id())
     }
 
-    /// Resident memory in MB.
     pub(crate) fn memory(&self) -> u64 {
-        let status =
-            std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+        usage::memory(self.process.id())
     }
 }
 

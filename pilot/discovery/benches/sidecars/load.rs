@@ -24,7 +24,7 @@ pub(crate) fn serve(namespace: &Namespace, address: SocketAddr) {
 fn answer(mut stream: TcpStream) -> Result<()> {
     stream.set_nodelay(true)?;
     let response = format!("HTTP/1.1 200 OK\r\ncontent-length: {BODY}\r\n\r\n{}", "x".repeat(BODY));
-    let rejection = "HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n".to_owned();
+    let rejection = "HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n";
     let identity = CLIENT_IDENTITY.as_bytes();
     let (mut buffer, mut filled) = ([0; 4096], 0);
     loop {
@@ -37,17 +37,23 @@ fn answer(mut stream: TcpStream) -> Result<()> {
         if request.ends_with(b"\r\n\r\n") {
             let mut windows = request.windows(identity.len());
             let is_authenticated = windows.any(|window| window == identity);
-            let response = if is_authenticated { &response } else { &rejection };
+            let response = if is_authenticated { &response } else { rejection };
             stream.write_all(response.as_bytes())?;
             filled = 0;
         }
     }
 }
 
-/// Sends requests one after the other on each connection. Returns the latencies of all.
-pub(crate) fn run(address: SocketAddr, connections: usize, requests: usize) -> Vec<Duration> {
+/// Sends requests one after the other on each connection. Returns the latencies of all, and the
+/// time that all took together.
+pub(crate) fn run(
+    address: SocketAddr,
+    connections: usize,
+    requests: usize,
+) -> (Vec<Duration>, Duration) {
     let streams: Vec<_> = (0..connections).map(|_| connect(address)).collect();
-    thread::scope(|scope| {
+    let begin = Instant::now();
+    let latencies = thread::scope(|scope| {
         let start = |mut stream: TcpStream| {
             scope.spawn(move || -> Vec<Duration> {
                 (0..requests).map(|_| exchange(&mut stream).unwrap()).collect()
@@ -55,7 +61,8 @@ pub(crate) fn run(address: SocketAddr, connections: usize, requests: usize) -> V
         };
         let threads: Vec<_> = streams.into_iter().map(start).collect();
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
-    })
+    });
+    (latencies, begin.elapsed())
 }
 
 /// Sends one request on a new connection.

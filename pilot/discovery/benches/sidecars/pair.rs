@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use e2e::http;
 use e2e::netns::Namespace;
@@ -11,7 +11,7 @@ use e2e::process::Process;
 use e2e::programs::Programs;
 use e2e::run_folder::RunFolder;
 
-use crate::load;
+use crate::{load, usage};
 
 /// Pods of the client and the server.
 pub(crate) struct Hosts {
@@ -91,13 +91,13 @@ impl Pair {
         self.sidecars[0].wait_until("the first answer", PATIENCE, probe).unwrap();
     }
 
+    /// Sends requests on each of some connections to the client's sidecar.
     pub(crate) fn measure(&self, hosts: &Hosts, count: usize, requests: usize) -> Measurement {
         let envoys: Vec<_> = self.sidecars.iter().map(|sidecar| envoy(sidecar.id())).collect();
-        let cpu = || envoys.iter().map(|id| cpu_time(*id)).sum::<Duration>();
+        let cpu = || envoys.iter().map(|id| usage::cpu(*id)).sum::<Duration>();
         let (cpu_before, accepted) = (cpu(), connections(&hosts.server));
-        let begin = Instant::now();
-        let latencies = hosts.client.run(|| load::run(self.listener, count, requests));
-        let (latencies, elapsed) = (latencies.unwrap(), begin.elapsed());
+        let load = || load::run(self.listener, count, requests);
+        let (latencies, elapsed) = hosts.client.run(load).unwrap();
         Measurement {
             latencies,
             elapsed,
@@ -119,38 +119,25 @@ impl Pair {
 /// Returns the Envoy that is this process or a descendant.
 fn envoy(process: u32) -> u32 {
     let running = fs::read_dir("/proc").unwrap().flatten();
-    let numbers = running.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let is_envoy = |id: &u32| {
-        fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name.trim() == "envoy")
-    };
-    let descends = |id: &u32| {
-        let parent = |id: &u32| u32::try_from(stat(*id)?[PARENT]).ok();
-        std::iter::successors(Some(*id), parent).any(|ancestor| ancestor == process)
-    };
-    let found = numbers.filter(is_envoy).find(descends);
+    let mut numbers = running.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let found = numbers.find(|id| {
+        let mut ancestors = std::iter::successors(Some(*id), |id| parent(*id));
+        field(*id, "Name:").is_some_and(|name| name == "envoy")
+            && ancestors.any(|ancestor| ancestor == process)
+    });
     found.unwrap_or_else(|| panic!("process {process} has no Envoy"))
 }
 
-/// CPU time of user and kernel.
-fn cpu_time(process: u32) -> Duration {
-    let stat = stat(process).unwrap();
-    // Linux counts in hundredths of a second on every architecture that it runs on today.
-    Duration::from_millis(10 * (stat[USER_TIME] + stat[SYSTEM_TIME]))
+fn parent(process: u32) -> Option<u32> {
+    field(process, "PPid:")?.parse().ok()
 }
 
-/// Numbers of a process after its state, up to its times; `None` if it has ended.
-fn stat(process: u32) -> Option<Vec<u64>> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    let (_, fields) = stat.rsplit_once(") ")?;
-    let numbers = fields.split(' ').skip(1).take(SYSTEM_TIME + 1);
-    // Those that may be negative are not used.
-    Some(numbers.map(|field| field.parse().unwrap_or_default()).collect())
+/// Returns a field of a process; `None` if the process has ended.
+fn field(process: u32, name: &str) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let value = status.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(value.trim().to_owned())
 }
-
-/// Fields of `stat` after the state.
-const PARENT: usize = 0;
-const USER_TIME: usize = 10;
-const SYSTEM_TIME: usize = 11;
 
 /// TCP connections that were accepted in a namespace so far.
 fn connections(namespace: &Namespace) -> usize {

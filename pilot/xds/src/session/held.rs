@@ -111,14 +111,36 @@ impl Held {
         self.place(of, name, entry, repeated);
     }
 
-    /// Notes that the client has a resource.
+    /// Notes that the client subscribes to a name. Returns true if it has not before.
+    pub(super) fn subscribe<R: Resources>(&mut self, of: OfType<'_, R>, name: &Name) -> bool {
+        if self.rest.is_none() && !self.repeats {
+            let entry = self.listed.entry(name.clone()).or_default().get_or_insert_default();
+            return !std::mem::replace(&mut entry.explicit, true);
+        }
+        let mut entry = self.get(of, name).unwrap_or_default();
+        let is_new = !std::mem::replace(&mut entry.explicit, true);
+        if is_new {
+            self.set(of, of.shared_name(name), Some(entry));
+        }
+        is_new
+    }
+
+    /// Notes that the client has a resource, and what follows from that.
     pub(super) fn accept<R: Resources>(
         &mut self,
         of: OfType<'_, R>,
         name: Name,
-        entry: Entry,
         resource: Arc<EncodedResource>,
+        change: impl FnOnce(&mut Entry),
     ) {
+        if self.rest.is_none() && !self.repeats {
+            let entry = self.listed.entry(name).or_default().get_or_insert_default();
+            entry.accept(of.type_url, resource.version);
+            return change(entry);
+        }
+        let mut entry = self.get(of, &name).unwrap_or_default();
+        entry.accept(of.type_url, resource.version);
+        change(&mut entry);
         let repeated = self.repeats.then_some(resource);
         self.place(of, name, Some(entry), repeated);
     }
@@ -232,28 +254,25 @@ impl Held {
         }
         let rest = Rest { explicit, complete: true };
         self.rest = Some(rest);
-        let missing = self.unmentioned(of);
-        self.listed.retain(|name, entry| {
-            let is_as_published = of.find(name).is_some_and(|found| *entry == rest.entry(found));
-            if is_as_published {
+        let (mut published, mut differing) = (0, BTreeMap::new());
+        for (name, entry) in &self.listed {
+            let found = of.find(name).and_then(|found| rest.entry(found));
+            published += usize::from(found.is_some());
+            if *entry != found {
+                differing.insert(name.clone(), *entry);
+            } else if self.repeats {
                 self.repeated.remove(name);
             }
-            !is_as_published
-        });
-        self.listed.extend(missing.into_iter().map(|name| (name, None)));
-    }
-
-    /// Lists the published names of which nothing is known.
-    fn unmentioned<R: Resources>(&self, of: OfType<'_, R>) -> Vec<Name> {
-        let is_published = |name: &Name| of.find(name).is_some_and(|found| !found.on_demand);
-        if self.listed.keys().filter(|name| is_published(name)).count() == of.count() {
-            return Vec::new();
         }
-        of.names().into_iter().filter(|name| !self.listed.contains_key(name)).collect()
+        if published < of.count() {
+            let missing = of.names().into_iter().filter(|name| !self.listed.contains_key(name));
+            differing.extend(missing.map(|name| (name, None)));
+        }
+        self.listed = differing;
     }
 
-    /// Notes of clusters that the client can use those that it has in their published version: it
-    /// has all endpoints.
+    /// Notes that the client can use the clusters that it has in their published version: it has
+    /// all endpoints.
     pub(super) fn complete<R: Resources>(&mut self, of: OfType<'_, R>) {
         if let Some(rest) = &mut self.rest {
             rest.complete = true;

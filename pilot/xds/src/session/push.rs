@@ -81,10 +81,8 @@ impl<R: Resources> Session<R> {
             // An Envoy that starts takes the first response for complete.
             return None;
         }
-        for name in batch.resources.iter().map(|found| &found.name).chain(&batch.removed) {
-            watch.dirty.remove(name);
-            watch.suspects.remove(name);
-        }
+        let sent = batch.resources.iter().map(|found| &found.name).chain(&batch.removed);
+        watch.unmark(&sent.collect::<Vec<_>>());
         let sent = batch.resources.iter().map(|found| {
             (found.name.clone(), Sent { resource: Some(found.clone()), outdated: false })
         });

@@ -169,10 +169,7 @@ impl Watch {
             return;
         }
         for (name, found) in wanted {
-            let mut entry = self.held.get(of, &name).unwrap_or_default();
-            entry.accept(of.type_url, found.version);
-            entry.told = true;
-            self.held.accept(of, name, entry, found.clone());
+            self.held.accept(of, name, found.clone(), |entry| entry.told = true);
         }
         self.answered = true;
         self.dirty.clear();
@@ -236,14 +233,10 @@ impl Watch {
     }
 
     fn add_name<R: Resources>(&mut self, of: OfType<'_, R>, name: &Name, why: Resend) {
-        let name = of.shared_name(name);
-        let mut entry = self.held.get(of, &name).unwrap_or_default();
-        if !entry.explicit {
-            entry.explicit = true;
+        if self.held.subscribe(of, name) {
             self.explicit += 1;
-            self.held.set(of, name.clone(), Some(entry));
         }
-        self.mark(name, why);
+        self.mark(name.clone(), why);
     }
 
     fn drop_name<R: Resources>(&mut self, of: OfType<'_, R>, name: &Name) {
@@ -287,6 +280,26 @@ impl Watch {
         *mark = why.max(*mark);
     }
 
+    /// Takes names off the dirty set and the suspects.
+    pub(super) fn unmark(&mut self, names: &[&Name]) {
+        if let Some(last) = names.last()
+            && self.dirty.keys().take(names.len()).eq(names.iter().copied())
+        {
+            // A part of a long answer.
+            self.dirty = self.dirty.split_off(*last);
+            self.dirty.pop_first();
+        } else {
+            for name in names {
+                self.dirty.remove(*name);
+            }
+        }
+        if !self.suspects.is_empty() {
+            for name in names {
+                self.suspects.remove(*name);
+            }
+        }
+    }
+
     /// Lists all names that the client subscribes to or has.
     pub(super) fn all<R: Resources>(&self, of: OfType<'_, R>) -> Vec<Name> {
         let mut all = self.held.names(of);
@@ -326,20 +339,14 @@ impl Watch {
             if self.rejected.get(&name).is_some_and(|rejected| Some(rejected.version) != version) {
                 self.rejected.remove(&name);
             }
-            let mut entry = self.held.get(of, &name).unwrap_or_default();
-            entry.told |= !outdated;
-            match resource {
-                Some(resource) => {
-                    entry.accept(of.type_url, resource.version);
-                    self.held.accept(of, name, entry, resource);
-                }
-                None if entry.explicit => {
-                    let Entry { told, explicit, .. } = entry;
-                    let entry = Entry { told, explicit, ..Entry::default() };
-                    self.held.remove(of, &name, Some(entry));
-                }
-                None => self.held.remove(of, &name, None),
+            if let Some(resource) = resource {
+                self.held.accept(of, name, resource, |entry| entry.told |= !outdated);
+                continue;
             }
+            let Entry { told, explicit, .. } = self.held.get(of, &name).unwrap_or_default();
+            let told = told || !outdated;
+            let entry = Entry { told, explicit, ..Entry::default() };
+            self.held.remove(of, &name, explicit.then_some(entry));
         }
     }
 
