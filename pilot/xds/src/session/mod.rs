@@ -11,6 +11,7 @@ mod push;
 mod request;
 mod resources;
 mod response;
+mod resumption;
 #[cfg(test)]
 mod tests;
 mod version;
