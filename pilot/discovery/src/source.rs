@@ -105,8 +105,8 @@ struct StreamObserver {
 }
 
 impl Observer for StreamObserver {
-    fn received(&mut self, request: &Request, is_expired: bool) {
-        let label = TypeLabel::new(&request.type_url);
+    fn received(&mut self, request: &Request<'_>, is_expired: bool) {
+        let label = TypeLabel::new(request.type_url);
         if is_expired {
             self.source.metrics.expired_nonces.get_or_create(&label).inc();
         }

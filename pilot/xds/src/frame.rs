@@ -1,5 +1,6 @@
-//! Type and nonce of an encoded message, read without decoding the rest.
+//! Fields of an encoded message, read without copying or decoding the rest.
 
+use prost::{DecodeError, Message};
 use thiserror::Error;
 
 use crate::service::Variant;
@@ -30,32 +31,92 @@ impl<'a> Header<'a> {
     }
 
     fn scan(
-        mut rest: &'a [u8],
+        frame: &'a [u8],
         type_url: u64,
         nonce: u64,
         error: Option<u64>,
     ) -> Result<Self, FrameError> {
         let mut header = Self::default();
-        while !rest.is_empty() {
-            let tag = varint(&mut rest)?;
-            let (field, wire_type) = (tag >> 3, tag & 7);
-            let value = field_value(&mut rest, field, wire_type)?;
-            header.is_rejection |= Some(field) == error;
+        for field in Fields::of(frame) {
+            let field = field?;
+            header.is_rejection |= Some(field.number) == error;
             // As in every protobuf reader, the last one counts.
-            let target = match field {
-                field if field == type_url => &mut header.type_url,
-                field if field == nonce => &mut header.nonce,
+            let target = match field.number {
+                number if number == type_url => &mut header.type_url,
+                number if number == nonce => &mut header.nonce,
                 _ => continue,
             };
-            let text = value.ok_or(FrameError::WireType { field, wire_type })?;
-            *target = std::str::from_utf8(text).map_err(|_| FrameError::Text { field })?;
+            *target = field.text()?;
         }
         Ok(header)
     }
 }
 
+/// Fields of an encoded message in their order, up to the first error.
+#[derive(Clone, Debug)]
+pub(crate) struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    pub(crate) fn of(message: &'a [u8]) -> Self {
+        Self { rest: message }
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<Field<'a>, FrameError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let field = Field::split_off(&mut self.rest);
+        if field.is_err() {
+            self.rest = &[];
+        }
+        Some(field)
+    }
+}
+
+/// Field of an encoded message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Field<'a> {
+    pub(crate) number: u64,
+    wire_type: u64,
+    /// Value of a length-delimited field.
+    value: Option<&'a [u8]>,
+}
+
+impl<'a> Field<'a> {
+    fn split_off(rest: &mut &'a [u8]) -> Result<Self, FrameError> {
+        let tag = varint(rest)?;
+        let (number, wire_type) = (tag >> 3, tag & 7);
+        let value = field_value(rest, number, wire_type)?;
+        Ok(Self { number, wire_type, value })
+    }
+
+    /// Returns the value of a field of type `bytes`, or of an embedded message.
+    pub(crate) fn bytes(self) -> Result<&'a [u8], FrameError> {
+        let Self { number: field, wire_type, value } = self;
+        value.ok_or(FrameError::WireType { field, wire_type })
+    }
+
+    /// Returns the value of a field of type `string`.
+    pub(crate) fn text(self) -> Result<&'a str, FrameError> {
+        let field = self.number;
+        std::str::from_utf8(self.bytes()?).map_err(|_| FrameError::Text { field })
+    }
+
+    /// Decodes an embedded message.
+    pub(crate) fn message<M: Message + Default>(self) -> Result<M, FrameError> {
+        let field = self.number;
+        M::decode(self.bytes()?).map_err(|error| FrameError::Message { field, error })
+    }
+}
+
 /// Bytes that are no protobuf message.
-#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+#[derive(Clone, Debug, Eq, Error, PartialEq)]
 pub enum FrameError {
     /// The message ends within a field.
     #[error("the message is truncated")]
@@ -76,6 +137,14 @@ pub enum FrameError {
         field: u64,
         /// The wire type.
         wire_type: u64,
+    },
+    /// An embedded message cannot be decoded.
+    #[error("field {field} of the message is invalid: {error}")]
+    Message {
+        /// Number of the field.
+        field: u64,
+        /// The reason.
+        error: DecodeError,
     },
     /// Text is not UTF-8.
     #[error("field {field} of the message is not valid UTF-8")]

@@ -17,7 +17,7 @@ use crate::messages::Node;
 use crate::request_stream::RequestStream;
 use crate::server::DiscoveryHandler;
 use crate::service::Variant;
-use crate::session::{self, Close, Event, Limits, Resources, Session, TypeView};
+use crate::session::{self, Close, Event, Limits, Resources, Session, TypeView, decode_node};
 
 /// Source of the published states.
 pub trait ResourceSource: Clone + Send + Sync + 'static {
@@ -47,7 +47,7 @@ pub struct Connection<R> {
 /// Observer of a stream, for metrics.
 pub trait Observer: Send {
     /// Takes a request of the client. `_is_expired` is [`Session::is_expired`].
-    fn received(&mut self, _request: &session::Request, _is_expired: bool) {}
+    fn received(&mut self, _request: &session::Request<'_>, _is_expired: bool) {}
 
     /// Takes a newer published state.
     fn changed(&mut self) {}
@@ -126,6 +126,13 @@ impl<S: ResourceSource> DiscoveryHandler for Streams<S> {
     }
 }
 
+/// Event of a stream whose request is not decoded yet.
+enum Input<R> {
+    Frame(Bytes),
+    Published(R),
+    Timer,
+}
+
 struct Stream<S> {
     variant: Variant,
     limits: Limits,
@@ -148,17 +155,23 @@ impl<S: ResourceSource> Stream<S> {
         let resources = published.borrow_and_update().clone();
         let mut session = Session::new(self.variant, self.limits, resources);
         let mut frames = VecDeque::new();
-        let mut event = Some(Event::Request(first));
+        let mut input = Some(Input::<S::Resources>::Frame(first));
         let mut blocked_since = None;
         loop {
-            if let Some(event) = event.take() {
-                match &event {
-                    Event::Request(request) => {
-                        observer.received(request, session.is_expired(request));
+            if let Some(input) = input.take() {
+                let event = match &input {
+                    Input::Frame(frame) => {
+                        let request = session::Request::decode(self.variant, frame);
+                        let request = request.map_err(|close| close.status())?;
+                        observer.received(&request, session.is_expired(&request));
+                        Event::Request(request)
                     }
-                    Event::Published(_) => observer.changed(),
-                    Event::Timer => {}
-                }
+                    Input::Published(resources) => {
+                        observer.changed();
+                        Event::Published(resources.clone())
+                    }
+                    Input::Timer => Event::Timer,
+                };
                 let responses = session.step(self.opened.elapsed(), event);
                 let responses = responses.map_err(|close| close.status())?;
                 for response in responses {
@@ -194,9 +207,7 @@ impl<S: ResourceSource> Stream<S> {
                 // An honest client has one response in flight per type.
                 request = self.requests.message(), if frames.len() <= self.limits.types => {
                     let Ok(Some(frame)) = request else { return Ok(()) };
-                    let decoded = session::Request::decode(self.variant, frame, &self.limits);
-                    let (request, _) = decoded.map_err(|close| close.status())?;
-                    event = Some(Event::Request(request));
+                    input = Some(Input::Frame(frame));
                 }
                 // What waits in memory is sent before newer states are encoded.
                 changed = published.changed(), if frames.is_empty() => {
@@ -204,23 +215,24 @@ impl<S: ResourceSource> Stream<S> {
                     if changed.is_err() {
                         return Err(Status::unavailable("the control plane is shutting down"));
                     }
-                    event = Some(Event::Published(published.borrow_and_update().clone()));
+                    input = Some(Input::Published(published.borrow_and_update().clone()));
                 }
-                () = at(timer) => event = Some(Event::Timer),
+                () = at(timer) => input = Some(Input::Timer),
                 // A caller that has left does not need the answer.
                 Some(inspection) = inspections.recv() => drop(inspection.send(session.view())),
             }
         }
     }
 
-    async fn first_request(&mut self) -> Result<Option<(session::Request, Option<Node>)>, Status> {
+    async fn first_request(&mut self) -> Result<Option<(Bytes, Option<Node>)>, Status> {
         let limit = self.limits.first_request;
         let first = pin!(self.requests.message());
         let first = timeout_at(self.opened + limit, first).await;
         let first = first.map_err(|_| Close::FirstRequest { limit }.status())?;
         let Ok(Some(frame)) = first else { return Ok(None) };
-        let decoded = session::Request::decode(self.variant, frame, &self.limits);
-        decoded.map(Some).map_err(|close| close.status())
+        let node = decode_node(self.variant, &frame, &self.limits);
+        let node = node.map_err(|close| close.status())?;
+        Ok(Some((frame, node)))
     }
 }
 

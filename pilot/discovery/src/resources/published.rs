@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pilot_xds::session::{Changes, EncodedResource, Name, Resources};
+use pilot_xds::session::{Changes, EncodedResource, Name, NameKey, Resources};
 use pilot_xds::type_urls::{CLUSTER, ENDPOINT, LISTENER, NAME_TABLE, ROUTE};
 
 use super::{Outbound, OwnResources, Table};
@@ -68,9 +68,11 @@ impl Resources for Published {
         self.own(type_url).len() + self.table(type_url).map_or(0, Table::len)
     }
 
-    fn find(&self, type_url: &str, name: &Name) -> Option<&Arc<EncodedResource>> {
-        let own = self.own(type_url).iter().find(|resource| resource.name == *name);
-        own.or_else(|| self.table(type_url)?.get(name).filter(|_| !self.hides(type_url, name)))
+    fn find(&self, type_url: &str, name: &dyn NameKey) -> Option<&Arc<EncodedResource>> {
+        let key = name.as_name();
+        let own = self.own(type_url).iter().find(|found| found.name.as_name() == key);
+        let shared = || self.table(type_url)?.get(name);
+        own.or_else(|| shared().filter(|_| !self.hides(type_url, key.text())))
     }
 
     fn changes_since(&self, older: &Self) -> Changes {

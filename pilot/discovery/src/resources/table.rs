@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use pilot_xds::session::{EncodedResource, Name, NameHasher};
+use pilot_xds::session::{EncodedResource, Name, NameHasher, NameKey};
 use rpds::HashTrieMapSync;
 
 /// Resources of one type by name. Clones share the content.
@@ -25,7 +25,7 @@ impl Default for Table {
 
 impl Table {
     /// Finds a resource.
-    pub fn get(&self, name: &Name) -> Option<&Arc<EncodedResource>> {
+    pub fn get(&self, name: &dyn NameKey) -> Option<&Arc<EncodedResource>> {
         self.entries.get(name)
     }
 

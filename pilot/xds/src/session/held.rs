@@ -120,7 +120,7 @@ impl Held {
         let mut entry = self.get(of, name).unwrap_or_default();
         let is_new = !std::mem::replace(&mut entry.explicit, true);
         if is_new {
-            self.set(of, of.shared_name(name), Some(entry));
+            self.set(of, name.clone(), Some(entry));
         }
         is_new
     }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use thiserror::Error;
 use tonic::{Code, Status};
 
+use crate::frame::FrameError;
+
 /// Limits of a stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
@@ -63,9 +65,6 @@ pub enum Close {
         /// The limit.
         limit: usize,
     },
-    /// A name or version is not text.
-    #[error("a resource name or version is not UTF-8 text")]
-    Text,
     /// The node's metadata is too large.
     #[error("the node's metadata has {length} bytes; the limit is {limit}")]
     Metadata {
@@ -97,7 +96,7 @@ pub enum Close {
     NoNode,
     /// A request cannot be decoded.
     #[error("a request cannot be decoded: {0}")]
-    Undecodable(#[from] prost::DecodeError),
+    Undecodable(#[from] FrameError),
     /// The client does not read.
     #[error("the client did not read a response within {} s", .limit.as_secs())]
     NotReading {
@@ -110,9 +109,7 @@ impl Close {
     /// Returns the gRPC status that ends the stream.
     pub fn status(&self) -> Status {
         let code = match self {
-            Self::NameLength { .. } | Self::Text | Self::NoNode | Self::Undecodable(_) => {
-                Code::InvalidArgument
-            }
+            Self::NameLength { .. } | Self::NoNode | Self::Undecodable(_) => Code::InvalidArgument,
             Self::Names { .. } | Self::Metadata { .. } | Self::Types { .. } | Self::Rate { .. } => {
                 Code::ResourceExhausted
             }

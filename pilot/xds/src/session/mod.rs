@@ -27,8 +27,8 @@ use resources::OfType;
 use watch::{Resend, Watch};
 
 pub use limits::{Close, Limits};
-pub use name::{Name, NameHasher};
-pub use request::{Request, Subscription};
+pub use name::{Name, NameHasher, NameKey, NameRef};
+pub use request::{Request, Subscription, decode_node};
 pub use resources::{Changes, EncodedResource, Reference, Resources};
 pub use response::Response;
 pub use version::Version;
@@ -58,9 +58,9 @@ pub struct Session<R> {
 
 /// Event of a stream.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event<R> {
+pub enum Event<'a, R> {
     /// The client has sent a request.
-    Request(Request),
+    Request(Request<'a>),
     /// Another state was published.
     Published(R),
     /// A [`Session::deadline`] has passed.
@@ -85,7 +85,7 @@ impl<R: Resources> Session<R> {
 
     /// Takes an event, and returns the responses to send in order, or the reason to close the
     /// stream. `now` counts from the opening of the stream.
-    pub fn step(&mut self, now: Duration, event: Event<R>) -> Result<Vec<Response>, Close> {
+    pub fn step(&mut self, now: Duration, event: Event<'_, R>) -> Result<Vec<Response>, Close> {
         self.now = now;
         let is_request = matches!(event, Event::Request(_));
         match event {
@@ -123,14 +123,14 @@ impl<R: Resources> Session<R> {
     }
 
     /// True if a request has the nonce of an older response than the one in flight.
-    pub fn is_expired(&self, request: &Request) -> bool {
-        let watch = self.watches.get(&*request.type_url);
+    pub fn is_expired(&self, request: &Request<'_>) -> bool {
+        let watch = self.watches.get(request.type_url);
         let sent = watch.and_then(|watch| watch.in_flight.as_ref());
         let is_other = sent.is_some_and(|sent| sent.nonce.to_string() != request.nonce);
         is_other && !request.nonce.is_empty()
     }
 
-    fn request(&mut self, request: Request, resources: &R) -> Result<(), Close> {
+    fn request(&mut self, request: Request<'_>, resources: &R) -> Result<(), Close> {
         self.first_request.get_or_insert(self.now);
         request.check(&self.limits)?;
         let Request { type_url, nonce, error, subscription } = request;
@@ -138,12 +138,12 @@ impl<R: Resources> Session<R> {
             // A report of the agent, which no resource answers.
             return self.bucket.take(self.now, &self.limits);
         }
-        let Some(watch) = self.watches.get_mut(&*type_url) else {
+        let Some(watch) = self.watches.get_mut(type_url) else {
             self.bucket.take(self.now, &self.limits)?;
             if self.watches.len() >= self.limits.types {
                 return Err(Close::Types { limit: self.limits.types });
             }
-            let of = OfType { type_url: &type_url, resources };
+            let of = OfType { type_url, resources };
             let mut watch = Watch::new(self.variant, of, &subscription);
             if type_url == ENDPOINT {
                 for name in std::mem::take(&mut self.early_endpoints) {
@@ -156,7 +156,7 @@ impl<R: Resources> Session<R> {
             self.watches.insert(type_url.into(), watch);
             return Ok(());
         };
-        let of = OfType { type_url: &type_url, resources };
+        let of = OfType { type_url, resources };
         let in_flight = watch.in_flight.as_ref().map(|sent| sent.nonce.to_string());
         let is_reply = in_flight.is_some_and(|expected| expected == nonce);
         if !is_reply {
@@ -179,6 +179,7 @@ impl<R: Resources> Session<R> {
             Subscription::Whole { names, .. } => watch.replace(of, &names),
         }
         if watch.explicit > self.limits.names {
+            let type_url = type_url.to_owned();
             return Err(Close::Names { type_url, limit: self.limits.names });
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! Name of a resource.
 
+use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
@@ -19,29 +20,68 @@ pub struct Name {
     text: Arc<str>,
 }
 
-impl Name {
-    fn new(text: Arc<str>) -> Self {
+/// Name in borrowed text: the requests of a client that reconnects have thousands, and few of them
+/// are kept.
+#[derive(Clone, Copy)]
+pub struct NameRef<'a> {
+    hash: u64,
+    text: &'a str,
+}
+
+impl<'a> NameRef<'a> {
+    /// Returns the text.
+    pub fn text(self) -> &'a str {
+        self.text
+    }
+}
+
+impl<'a> From<&'a str> for NameRef<'a> {
+    fn from(text: &'a str) -> Self {
         let mut hasher = SipHasher13::new();
         hasher.write(text.as_bytes());
         Self { hash: hasher.finish(), text }
     }
 }
 
+/// Key of a lookup among [`Name`]s.
+pub trait NameKey {
+    /// Borrows the name.
+    fn as_name(&self) -> NameRef<'_>;
+}
+
+impl NameKey for Name {
+    fn as_name(&self) -> NameRef<'_> {
+        NameRef { hash: self.hash, text: &self.text }
+    }
+}
+
+impl NameKey for NameRef<'_> {
+    fn as_name(&self) -> NameRef<'_> {
+        *self
+    }
+}
+
+impl From<NameRef<'_>> for Name {
+    fn from(NameRef { hash, text }: NameRef<'_>) -> Self {
+        Self { hash, text: text.into() }
+    }
+}
+
 impl From<&str> for Name {
     fn from(text: &str) -> Self {
-        Self::new(text.into())
+        NameRef::from(text).into()
     }
 }
 
 impl From<String> for Name {
     fn from(text: String) -> Self {
-        Self::new(text.into())
+        text.as_str().into()
     }
 }
 
 impl From<Arc<str>> for Name {
     fn from(text: Arc<str>) -> Self {
-        Self::new(text)
+        Self { hash: NameRef::from(&*text).hash, text }
     }
 }
 
@@ -65,13 +105,34 @@ impl fmt::Debug for Name {
     }
 }
 
-impl PartialEq for Name {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
+impl fmt::Debug for NameRef<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.text, formatter)
     }
 }
 
-impl Eq for Name {}
+impl Ord for NameRef<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.hash.cmp(&other.hash).then_with(|| {
+            if std::ptr::eq(self.text, other.text) {
+                return Ordering::Equal;
+            }
+            self.text.cmp(other.text)
+        })
+    }
+}
+
+impl Ord for Name {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_name().cmp(&other.as_name())
+    }
+}
+
+impl PartialOrd for NameRef<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 impl PartialOrd for Name {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
@@ -79,20 +140,31 @@ impl PartialOrd for Name {
     }
 }
 
-impl Ord for Name {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.hash.cmp(&other.hash).then_with(|| {
-            if Arc::ptr_eq(&self.text, &other.text) {
-                return Ordering::Equal;
+/// Equality and hash of a [`NameRef`] for other keys: maps need the same of a key and of what
+/// it borrows.
+macro_rules! equal_as_name {
+    ($($key:ty),*) => {$(
+        impl PartialEq for $key {
+            fn eq(&self, other: &Self) -> bool {
+                self.as_name().cmp(&other.as_name()) == Ordering::Equal
             }
-            self.text.cmp(&other.text)
-        })
-    }
+        }
+
+        impl Eq for $key {}
+
+        impl Hash for $key {
+            fn hash<H: Hasher>(&self, state: &mut H) {
+                state.write_u64(self.as_name().hash);
+            }
+        }
+    )*};
 }
 
-impl Hash for Name {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.hash);
+equal_as_name!(Name, NameRef<'_>, dyn NameKey + '_);
+
+impl<'a> Borrow<dyn NameKey + 'a> for Name {
+    fn borrow(&self) -> &(dyn NameKey + 'a) {
+        self
     }
 }
 

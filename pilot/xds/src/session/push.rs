@@ -316,7 +316,7 @@ impl<R: Resources> Session<R> {
             clusters.held.complete(of);
         } else if let Some(clusters) = self.watches.get(CLUSTER) {
             let incomplete = clusters.held.differing().filter(|(_, entry)| !entry.complete);
-            let published = incomplete.filter(|(name, _)| of.find(name).is_some());
+            let published = incomplete.filter(|&(name, _)| of.find(name).is_some());
             let complete = published
                 .filter(|(name, _)| self.cluster_gate(clusters, name, resources) == Gate::Open);
             let complete: Vec<_> = complete.map(|(name, _)| name.clone()).collect();

@@ -1,91 +1,94 @@
 //! Requests of both variants, decoded into one type.
 
-use std::collections::BTreeMap;
-
-use bytes::Bytes;
-use prost::Message;
-
 use super::limits::{Close, Limits};
-use super::name::Name;
+use super::name::NameRef;
 use super::version::Version;
-use crate::messages::{DiscoveryRequest, Node, Status};
+use crate::frame::{Fields, FrameError};
+use crate::messages::{Node, Status};
 use crate::service::Variant;
 
-/// Request of a client.
+/// Request of a client, borrowed from its frame.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Request {
+pub struct Request<'a> {
     /// Type of the resources.
-    pub type_url: String,
+    pub type_url: &'a str,
     /// Nonce of the acknowledged response; empty if the request acknowledges none.
-    pub nonce: String,
+    pub nonce: &'a str,
     /// Reason of a NACK.
     pub error: Option<Status>,
     /// The names.
-    pub subscription: Subscription,
+    pub subscription: Subscription<'a>,
 }
 
 /// Names of a request.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Subscription {
+pub enum Subscription<'a> {
     /// Delta: changes of the subscription.
     Changes {
         /// Names to add.
-        subscribe: Vec<Name>,
+        subscribe: Vec<NameRef<'a>>,
         /// Names to drop.
-        unsubscribe: Vec<Name>,
-        /// Versions by name that the client has from an earlier stream.
-        initial: BTreeMap<Name, Version>,
+        unsubscribe: Vec<NameRef<'a>>,
+        /// Versions that the client has from an earlier stream, each name once, in the order of the
+        /// names.
+        initial: Vec<(NameRef<'a>, Version)>,
     },
     /// State of the world: the whole subscription.
     Whole {
         /// All names.
-        names: Vec<Name>,
+        names: Vec<NameRef<'a>>,
         /// Version of the last accepted response.
-        version: String,
+        version: &'a str,
     },
 }
 
-impl Request {
-    /// Decodes a frame, and the node in it.
-    pub fn decode(
-        variant: Variant,
-        frame: Bytes,
-        limits: &Limits,
-    ) -> Result<(Self, Option<Node>), Close> {
-        let (node, request) = match variant {
-            Variant::Delta => {
-                let message = DeltaRequest::decode(frame)?;
-                let initial = message.initial.iter().map(|InitialVersion { name, version }| {
-                    Ok((to_name(name)?, Version::parse(text(version)?)))
-                });
-                let subscription = Subscription::Changes {
-                    subscribe: to_names(&message.subscribe)?,
-                    unsubscribe: to_names(&message.unsubscribe)?,
-                    initial: initial.collect::<Result<_, Close>>()?,
-                };
-                let (type_url, nonce) = (message.type_url, message.nonce);
-                let error = message.error_detail;
-                (message.node, Self { type_url, nonce, error, subscription })
-            }
-            Variant::StateOfTheWorld => {
-                let message = DiscoveryRequest::decode(frame)?;
-                let subscription = Subscription::Whole {
-                    names: message.resource_names.into_iter().map(Name::from).collect(),
-                    version: message.version_info,
-                };
-                let (type_url, nonce) = (message.type_url, message.response_nonce);
-                let error = message.error_detail;
-                (message.node, Self { type_url, nonce, error, subscription })
-            }
-        };
-        let node = node.map(Node::decode).transpose()?;
-        if let Some(node) = &node {
-            let (length, limit) = (node.metadata.len(), limits.metadata_bytes);
-            if length > limit {
-                return Err(Close::Metadata { length, limit });
+impl<'a> Request<'a> {
+    /// Decodes a frame, but for the node in it.
+    pub fn decode(variant: Variant, frame: &'a [u8]) -> Result<Self, Close> {
+        Ok(match variant {
+            Variant::Delta => Self::delta(frame)?,
+            Variant::StateOfTheWorld => Self::whole(frame)?,
+        })
+    }
+
+    /// Decodes a [`DeltaDiscoveryRequest`](crate::messages::DeltaDiscoveryRequest).
+    fn delta(frame: &'a [u8]) -> Result<Self, FrameError> {
+        let (mut type_url, mut nonce, mut error) = ("", "", None);
+        let (mut subscribe, mut unsubscribe, mut initial) = (Vec::new(), Vec::new(), Vec::new());
+        for field in Fields::of(frame) {
+            let field = field?;
+            match field.number {
+                2 => type_url = field.text()?,
+                3 => subscribe.push(field.text()?.into()),
+                4 => unsubscribe.push(field.text()?.into()),
+                5 => initial.push(initial_version(field.bytes()?)?),
+                6 => nonce = field.text()?,
+                7 => error = Some(field.message()?),
+                _ => {}
             }
         }
-        Ok((request, node))
+        initial.sort_unstable_by_key(|(name, _)| *name);
+        initial.dedup_by_key(|(name, _)| *name);
+        let subscription = Subscription::Changes { subscribe, unsubscribe, initial };
+        Ok(Self { type_url, nonce, error, subscription })
+    }
+
+    /// Decodes a [`DiscoveryRequest`](crate::messages::DiscoveryRequest).
+    fn whole(frame: &'a [u8]) -> Result<Self, FrameError> {
+        let (mut type_url, mut nonce, mut error) = ("", "", None);
+        let (mut names, mut version) = (Vec::new(), "");
+        for field in Fields::of(frame) {
+            let field = field?;
+            match field.number {
+                1 => version = field.text()?,
+                3 => names.push(field.text()?.into()),
+                4 => type_url = field.text()?,
+                5 => nonce = field.text()?,
+                6 => error = Some(field.message()?),
+                _ => {}
+            }
+        }
+        Ok(Self { type_url, nonce, error, subscription: Subscription::Whole { names, version } })
     }
 
     /// Checks the lengths and the number of names.
@@ -93,14 +96,14 @@ impl Request {
         let count = |count: usize| {
             let limit = limits.names;
             if count > limit {
-                return Err(Close::Names { type_url: self.type_url.clone(), limit });
+                return Err(Close::Names { type_url: self.type_url.to_owned(), limit });
             }
             Ok(())
         };
         let length = |name: &str| {
             let (length, limit) = (name.len(), limits.name_bytes);
             if length > limit {
-                let type_url = self.type_url.clone();
+                let type_url = self.type_url.to_owned();
                 return Err(Close::NameLength { type_url, length, limit });
             }
             Ok(())
@@ -108,56 +111,50 @@ impl Request {
         match &self.subscription {
             Subscription::Changes { subscribe, unsubscribe, initial } => {
                 count(subscribe.len().max(unsubscribe.len()).max(initial.len()))?;
-                let mut names = subscribe.iter().chain(unsubscribe).chain(initial.keys());
-                names.try_for_each(|name| length(name))?;
+                let initial = initial.iter().map(|(name, _)| name);
+                let mut names = subscribe.iter().chain(unsubscribe).chain(initial);
+                names.try_for_each(|name| length(name.text()))?;
             }
             Subscription::Whole { names, .. } => {
                 count(names.len())?;
-                names.iter().try_for_each(|name| length(name))?;
+                names.iter().try_for_each(|name| length(name.text()))?;
             }
         }
-        length(&self.type_url)
+        length(self.type_url)
     }
 }
 
-/// [`DeltaDiscoveryRequest`](crate::messages::DeltaDiscoveryRequest) whose names stay in the frame:
-/// a client that reconnects names all of its resources.
-#[derive(Clone, PartialEq, Message)]
-struct DeltaRequest {
-    #[prost(bytes = "bytes", optional, tag = "1")]
-    node: Option<Bytes>,
-    #[prost(string, tag = "2")]
-    type_url: String,
-    #[prost(bytes = "bytes", repeated, tag = "3")]
-    subscribe: Vec<Bytes>,
-    #[prost(bytes = "bytes", repeated, tag = "4")]
-    unsubscribe: Vec<Bytes>,
-    #[prost(message, repeated, tag = "5")]
-    initial: Vec<InitialVersion>,
-    #[prost(string, tag = "6")]
-    nonce: String,
-    #[prost(message, optional, tag = "7")]
-    error_detail: Option<Status>,
+/// Decodes the node in the frame of a request, if it has one.
+pub fn decode_node(variant: Variant, frame: &[u8], limits: &Limits) -> Result<Option<Node>, Close> {
+    let number = match variant {
+        Variant::Delta => 1,
+        Variant::StateOfTheWorld => 2,
+    };
+    let mut node = None;
+    for field in Fields::of(frame) {
+        let field = field?;
+        if field.number == number {
+            node = Some(field.message()?);
+        }
+    }
+    let Some(node): Option<Node> = node else { return Ok(None) };
+    let (length, limit) = (node.metadata.len(), limits.metadata_bytes);
+    if length > limit {
+        return Err(Close::Metadata { length, limit });
+    }
+    Ok(Some(node))
 }
 
-/// Entry of `initial_resource_versions`: a map is encoded as its entries.
-#[derive(Clone, PartialEq, Message)]
-struct InitialVersion {
-    #[prost(bytes = "bytes", tag = "1")]
-    name: Bytes,
-    #[prost(bytes = "bytes", tag = "2")]
-    version: Bytes,
-}
-
-fn to_names(names: &[Bytes]) -> Result<Vec<Name>, Close> {
-    names.iter().map(to_name).collect()
-}
-
-fn to_name(name: &Bytes) -> Result<Name, Close> {
-    text(name).map(Name::from)
-}
-
-/// The text of a field of type `string`, which has to be UTF-8.
-fn text(field: &Bytes) -> Result<&str, Close> {
-    std::str::from_utf8(field).map_err(|_| Close::Text)
+/// Decodes an entry of `initial_resource_versions`: a map is encoded as its entries.
+fn initial_version(entry: &[u8]) -> Result<(NameRef<'_>, Version), FrameError> {
+    let (mut name, mut version) = ("", "");
+    for field in Fields::of(entry) {
+        let field = field?;
+        match field.number {
+            1 => name = field.text()?,
+            2 => version = field.text()?,
+            _ => {}
+        }
+    }
+    Ok((name.into(), Version::parse(version)))
 }

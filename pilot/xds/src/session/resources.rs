@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use prost::Message;
 
-use super::name::Name;
+use super::name::{Name, NameKey, NameRef};
 use super::version::Version;
 use crate::messages::{Any, Resource};
 
@@ -21,7 +21,7 @@ pub trait Resources: Clone {
     fn count(&self, type_url: &str) -> usize;
 
     /// Finds a resource by its name.
-    fn find(&self, type_url: &str, name: &Name) -> Option<&Arc<EncodedResource>>;
+    fn find(&self, type_url: &str, name: &dyn NameKey) -> Option<&Arc<EncodedResource>>;
 
     /// Compares with an older state. Names without a change are allowed in the answer.
     fn changes_since(&self, _older: &Self) -> Changes {
@@ -126,12 +126,12 @@ impl<'a, R: Resources> OfType<'a, R> {
         self.resources.count(self.type_url)
     }
 
-    pub(super) fn find(self, name: &Name) -> Option<&'a Arc<EncodedResource>> {
+    pub(super) fn find(self, name: &dyn NameKey) -> Option<&'a Arc<EncodedResource>> {
         self.resources.find(self.type_url, name)
     }
 
     /// Returns the name with memory that all sessions share, if the resource exists.
-    pub(super) fn shared_name(self, name: &Name) -> Name {
-        self.find(name).map_or(name, |found| &found.name).clone()
+    pub(super) fn shared_name(self, name: NameRef<'_>) -> Name {
+        self.find(&name).map_or_else(|| name.into(), |found| found.name.clone())
     }
 }

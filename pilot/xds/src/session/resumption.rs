@@ -1,9 +1,9 @@
 //! Clients that come back with the state of an earlier stream.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::held::{Entry, Held, Rest};
-use super::name::Name;
+use super::name::{Name, NameKey, NameRef};
 use super::resources::{OfType, Resources};
 use super::version::Version;
 use super::watch::{Resend, WILDCARD, Watch, state_version};
@@ -16,12 +16,12 @@ impl Watch {
     pub(super) fn resume_most<R: Resources>(
         &mut self,
         of: OfType<'_, R>,
-        subscribe: &[Name],
-        initial: &BTreeMap<Name, Version>,
+        subscribe: &[NameRef<'_>],
+        initial: &[(NameRef<'_>, Version)],
     ) -> bool {
         let is_simple = match of.type_url {
             CLUSTER => self.wildcard,
-            ENDPOINT => !subscribe.iter().any(|name| **name == *WILDCARD),
+            ENDPOINT => !subscribe.iter().any(|name| name.text() == WILDCARD),
             _ => false,
         };
         let published = of.count();
@@ -29,17 +29,25 @@ impl Watch {
             return false;
         }
         let rest = Rest { explicit: !self.wildcard, complete: of.type_url != CLUSTER };
-        let named: BTreeSet<&Name> =
-            if self.wildcard { initial.keys().collect() } else { subscribe.iter().collect() };
+        let mut named: Vec<NameRef<'_>> = if self.wildcard {
+            initial.iter().map(|(name, _)| *name).collect()
+        } else {
+            subscribe.to_vec()
+        };
+        named.sort_unstable();
+        named.dedup();
+        let mut versions = initial.iter().peekable();
         let (mut same, mut differing) = (0, BTreeMap::new());
-        for &name in &named {
+        for name in &named {
+            while versions.next_if(|(other, _)| other < name).is_some() {}
+            let version = versions.next_if(|(other, _)| other == name).map(|(_, version)| *version);
             let entry = Entry { explicit: rest.explicit, ..Entry::default() };
-            let entry = Some(entry.resumed(of.type_url, initial.get(name).copied()));
+            let entry = Some(entry.resumed(of.type_url, version));
             match of.find(name) {
                 Some(found) if entry == rest.entry(found) => same += 1,
                 found => {
-                    let name = found.map_or(name, |found| &found.name).clone();
-                    differing.insert(name, entry);
+                    let shared = found.map(|found| found.name.clone());
+                    differing.insert(shared.unwrap_or_else(|| (*name).into()), entry);
                 }
             }
         }
@@ -47,7 +55,8 @@ impl Watch {
             return false;
         }
         if same < published {
-            let others = of.names().into_iter().filter(|name| !named.contains(name));
+            let is_named = |name: &Name| named.binary_search(&name.as_name()).is_ok();
+            let others = of.names().into_iter().filter(|name| !is_named(name));
             differing.extend(others.map(|name| (name, None)));
         }
         let wanted = differing.iter().filter(|(_, entry)| self.wildcard || entry.is_some());

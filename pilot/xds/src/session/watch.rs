@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::held::{Entry, Held};
-use super::name::Name;
+use super::name::{Name, NameKey, NameRef};
 use super::request::Subscription;
 use super::resources::{EncodedResource, OfType, Resources};
 use super::version::Version;
@@ -77,13 +77,13 @@ impl Watch {
     pub(super) fn new<R: Resources>(
         variant: Variant,
         of: OfType<'_, R>,
-        subscription: &Subscription,
+        subscription: &Subscription<'_>,
     ) -> Self {
         let repeats = variant == Variant::StateOfTheWorld && is_whole(of.type_url);
         let mut watch = Self { held: Held::new(repeats), ..Self::default() };
         match subscription {
             Subscription::Changes { subscribe, unsubscribe, initial } => {
-                let is_wildcard = subscribe.iter().all(|name| **name == *WILDCARD);
+                let is_wildcard = subscribe.iter().all(|name| name.text() == WILDCARD);
                 watch.wildcard =
                     is_wildcard && (has_wildcard(of.type_url) || !subscribe.is_empty());
                 if unsubscribe.is_empty() && watch.resume_most(of, subscribe, initial) {
@@ -92,7 +92,7 @@ impl Watch {
                 watch.change(of, &[], subscribe);
                 watch.change(of, unsubscribe, &[]);
                 for (name, version) in initial {
-                    let name = of.shared_name(name);
+                    let name = of.shared_name(*name);
                     let known = watch.held.get(of, &name);
                     let known = known.or(watch.wildcard.then(Entry::default));
                     if let Some(entry) = known {
@@ -117,39 +117,39 @@ impl Watch {
     pub(super) fn change<R: Resources>(
         &mut self,
         of: OfType<'_, R>,
-        unsubscribe: &[Name],
-        subscribe: &[Name],
+        unsubscribe: &[NameRef<'_>],
+        subscribe: &[NameRef<'_>],
     ) {
-        for name in unsubscribe {
-            if **name == *WILDCARD {
+        for &name in unsubscribe {
+            if name.text() == WILDCARD {
                 self.leave_wildcard(of);
             } else {
                 self.drop_name(of, &of.shared_name(name));
             }
         }
-        for name in subscribe {
-            if **name == *WILDCARD {
+        for &name in subscribe {
+            if name.text() == WILDCARD {
                 self.wildcard = true;
                 for name in of.names() {
                     self.dirty.entry(name).or_insert(Resend::IfChanged);
                 }
             } else {
-                self.add_name(of, name, Resend::Always);
+                self.add_name(of, of.shared_name(name), Resend::Always);
             }
         }
     }
 
     /// Replaces the subscription of a state-of-the-world client.
-    pub(super) fn replace<R: Resources>(&mut self, of: OfType<'_, R>, names: &[Name]) {
-        let wildcard = names.iter().any(|name| **name == *WILDCARD)
+    pub(super) fn replace<R: Resources>(&mut self, of: OfType<'_, R>, names: &[NameRef<'_>]) {
+        let wildcard = names.iter().any(|name| name.text() == WILDCARD)
             || (names.is_empty() && !self.named && has_wildcard(of.type_url));
         self.named |= !names.is_empty();
-        let kept: BTreeSet<&Name> = names.iter().collect();
+        let kept: BTreeSet<NameRef<'_>> = names.iter().copied().collect();
         let is_explicit = |watch: &Self, name: &Name| {
             watch.held.get(of, name).is_some_and(|entry| entry.explicit)
         };
         let held = self.held.names(of).into_iter();
-        let gone = held.filter(|name| !kept.contains(name) && is_explicit(self, name));
+        let gone = held.filter(|name| !kept.contains(&name.as_name()) && is_explicit(self, name));
         let gone: Vec<_> = gone.collect();
         if wildcard && !self.wildcard {
             for name in of.names() {
@@ -163,18 +163,19 @@ impl Watch {
             self.leave_wildcard(of);
         }
         self.wildcard = wildcard;
-        for name in kept.into_iter().filter(|name| ***name != *WILDCARD) {
-            if !is_explicit(self, name) {
+        for name in kept.into_iter().filter(|name| name.text() != WILDCARD) {
+            let name = of.shared_name(name);
+            if !is_explicit(self, &name) {
                 self.add_name(of, name, Resend::IfChanged);
             }
         }
     }
 
-    fn add_name<R: Resources>(&mut self, of: OfType<'_, R>, name: &Name, why: Resend) {
-        if self.held.subscribe(of, name) {
+    fn add_name<R: Resources>(&mut self, of: OfType<'_, R>, name: Name, why: Resend) {
+        if self.held.subscribe(of, &name) {
             self.explicit += 1;
         }
-        self.mark(name.clone(), why);
+        self.mark(name, why);
     }
 
     fn drop_name<R: Resources>(&mut self, of: OfType<'_, R>, name: &Name) {

@@ -32,7 +32,7 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
     HttpConnectionManager, HttpFilter, Rds, http_filter,
 };
 use envoy_types::pb::google::protobuf::{Any, Duration};
-use pilot_xds::session::{EncodedResource, Name, Reference, Resources, TypeView, Version};
+use pilot_xds::session::{EncodedResource, Name, NameKey, Reference, Resources, TypeView, Version};
 use pilot_xds::type_urls::{CLUSTER, ENDPOINT, LISTENER, ROUTE};
 use prost::Message;
 
@@ -172,9 +172,9 @@ impl Resources for State {
         self.names(type_url).len()
     }
 
-    fn find(&self, type_url: &str, name: &Name) -> Option<&Arc<EncodedResource>> {
-        let mut items = self.items.iter();
-        let found = items.find(|((kind, found), _)| *kind == type_url && found == name);
+    fn find(&self, type_url: &str, name: &dyn NameKey) -> Option<&Arc<EncodedResource>> {
+        let (mut items, name) = (self.items.iter(), name.as_name());
+        let found = items.find(|((kind, found), _)| *kind == type_url && found.as_name() == name);
         found.map(|(_, resource)| resource)
     }
 }

@@ -1,6 +1,5 @@
 //! Limits, each with its reason.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use prost::Message;
@@ -8,7 +7,7 @@ use prost::Message;
 use super::state::State;
 use crate::messages::{DeltaDiscoveryRequest, Node};
 use crate::service::Variant;
-use crate::session::{Close, Event, Limits, Name, Request, Session, Subscription};
+use crate::session::{Close, Event, Limits, NameRef, Request, Session, Subscription, decode_node};
 use crate::type_urls::{CLUSTER, ENDPOINT};
 
 const LIMITS: Limits = Limits {
@@ -22,15 +21,17 @@ const LIMITS: Limits = Limits {
     first_request: Duration::from_secs(10),
 };
 
-fn request(type_url: &str, names: &[&str]) -> Event<State> {
-    let subscribe = names.iter().map(|name| Name::from(*name)).collect();
-    let subscription =
-        Subscription::Changes { subscribe, unsubscribe: vec![], initial: BTreeMap::new() };
-    let type_url = type_url.to_owned();
-    Event::Request(Request { type_url, nonce: String::new(), error: None, subscription })
+fn request<'a>(type_url: &'a str, names: &[&'a str]) -> Event<'a, State> {
+    let subscribe = names.iter().map(|name| NameRef::from(*name)).collect();
+    let subscription = Subscription::Changes { subscribe, unsubscribe: vec![], initial: vec![] };
+    Event::Request(Request { type_url, nonce: "", error: None, subscription })
 }
 
-fn step(session: &mut Session<State>, millis: u64, event: Event<State>) -> Result<usize, Close> {
+fn step(
+    session: &mut Session<State>,
+    millis: u64,
+    event: Event<'_, State>,
+) -> Result<usize, Close> {
     let responses = session.step(Duration::from_millis(millis), event)?;
     Ok(responses.len())
 }
@@ -79,9 +80,10 @@ fn acknowledgements_are_not_limited() {
     let mut session = Session::new(Variant::Delta, LIMITS, State::default());
     let mut responses = session.step(Duration::ZERO, request(CLUSTER, &[])).unwrap();
     for content in 0..100 {
+        let nonce = responses[0].nonce.to_string();
         let mut event = request(CLUSTER, &[]);
         if let Event::Request(request) = &mut event {
-            request.nonce = responses[0].nonce.to_string();
+            request.nonce = &nonce;
         }
         session.step(Duration::ZERO, event).unwrap();
         let changed = Event::Published(State::default().cluster("a", content));
@@ -103,12 +105,12 @@ fn large_metadata_closes_the_stream() {
     let node = Node { metadata: vec![7; 11].into(), ..Node::default() };
     let node = Some(node.encode_to_vec().into());
     let frame = DeltaDiscoveryRequest { node, ..DeltaDiscoveryRequest::default() };
-    let decoded = Request::decode(Variant::Delta, frame.encode_to_vec().into(), &LIMITS);
+    let decoded = decode_node(Variant::Delta, &frame.encode_to_vec(), &LIMITS);
     assert_eq!(decoded, Err(Close::Metadata { length: 11, limit: 10 }));
 }
 
 #[test]
 fn undecodable_request_closes_the_stream() {
-    let closed = Request::decode(Variant::Delta, vec![0xff].into(), &LIMITS).unwrap_err();
+    let closed = Request::decode(Variant::Delta, &[0xff]).unwrap_err();
     assert_eq!(closed.status().code(), tonic::Code::InvalidArgument);
 }

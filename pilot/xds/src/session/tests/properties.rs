@@ -41,7 +41,7 @@ impl World {
         Self { variant, session, client, state, to_server, to_client, now: Duration::ZERO }
     }
 
-    fn event(&mut self, event: Event<State>) {
+    fn event(&mut self, event: Event<'_, State>) {
         let responses = self.session.step(self.now, event).unwrap();
         let variant = self.variant;
         self.to_client.extend(responses.into_iter().map(|response| response.encode(variant)));
@@ -51,7 +51,7 @@ impl World {
         match step {
             Step::ToServer => {
                 if let Some(frame) = self.to_server.pop_front() {
-                    let request = Request::decode(self.variant, frame, &LIMITS).unwrap().0;
+                    let request = Request::decode(self.variant, &frame).unwrap();
                     self.event(Event::Request(request));
                 }
             }

@@ -1,13 +1,13 @@
 //! Rules of the protocol, one by one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::state::{State, cluster};
 use crate::messages::Status;
 use crate::service::Variant::{self, Delta, StateOfTheWorld};
 use crate::session::{
-    Event, Limits, Name, Request, Response, Session, Subscription, TypeView, Version,
+    Event, Limits, Name, NameRef, Request, Response, Session, Subscription, TypeView, Version,
 };
 use crate::type_urls::{
     CLUSTER, ENDPOINT, EXTENSION_CONFIG, HEALTH_INFORMATION, LISTENER, ROUTE, SECRET,
@@ -30,11 +30,11 @@ impl Stream {
         Self { variant, session, now: Duration::ZERO }
     }
 
-    fn event(&mut self, event: Event<State>) -> Vec<Response> {
+    fn event(&mut self, event: Event<'_, State>) -> Vec<Response> {
         self.session.step(self.now, event).unwrap()
     }
 
-    fn request(&mut self, request: Request) -> Vec<Response> {
+    fn request(&mut self, request: Request<'_>) -> Vec<Response> {
         self.event(Event::Request(request))
     }
 
@@ -68,8 +68,9 @@ impl Stream {
     }
 
     fn reply(&mut self, response: &Response, error: Option<Status>) -> Vec<Response> {
+        let nonce = response.nonce.to_string();
         let mut request = request(self.variant, &response.type_url, &[]);
-        request.nonce = response.nonce.to_string();
+        request.nonce = &nonce;
         request.error = error;
         self.request(request)
     }
@@ -99,25 +100,31 @@ impl Stream {
     }
 }
 
-fn request(variant: Variant, type_url: &str, names: &[&str]) -> Request {
+fn request<'a>(variant: Variant, type_url: &'a str, names: &[&'a str]) -> Request<'a> {
     let subscription = match variant {
         Delta => changes(names, &[], &[]),
         StateOfTheWorld => {
-            let names = names.iter().map(|name| Name::from(*name)).collect();
-            Subscription::Whole { names, version: String::new() }
+            let names = names.iter().map(|name| NameRef::from(*name)).collect();
+            Subscription::Whole { names, version: "" }
         }
     };
-    Request { type_url: type_url.to_owned(), nonce: String::new(), error: None, subscription }
+    Request { type_url, nonce: "", error: None, subscription }
 }
 
-fn changes(subscribe: &[&str], unsubscribe: &[&str], initial: &[(&str, &str)]) -> Subscription {
-    let names = |names: &[&str]| names.iter().map(|name| Name::from(*name)).collect();
+fn changes<'a>(
+    subscribe: &[&'a str],
+    unsubscribe: &[&'a str],
+    initial: &[(&'a str, &str)],
+) -> Subscription<'a> {
+    let names = |names: &[&'a str]| names.iter().map(|name| NameRef::from(*name)).collect();
     let initial =
-        initial.iter().map(|(name, version)| (Name::from(*name), Version::parse(version)));
+        initial.iter().map(|(name, version)| (NameRef::from(*name), Version::parse(version)));
+    // In the order of the names, as a decoded request has them.
+    let initial: BTreeMap<_, _> = initial.collect();
     Subscription::Changes {
         subscribe: names(subscribe),
         unsubscribe: names(unsubscribe),
-        initial: initial.collect(),
+        initial: initial.into_iter().collect(),
     }
 }
 
@@ -205,11 +212,13 @@ fn state_of_the_world_replaces_names() {
     let first = stream.subscribe(ENDPOINT, &["a"]);
     assert_eq!(text(&first), ["EDS +a"]);
     let mut ack = request(StateOfTheWorld, ENDPOINT, &["a", "b"]);
-    ack.nonce = first[0].nonce.to_string();
+    let nonce = first[0].nonce.to_string();
+    ack.nonce = &nonce;
     let second = stream.request(ack);
     assert_eq!(text(&second), ["EDS +b"]);
     let mut ack = request(StateOfTheWorld, ENDPOINT, &["b"]);
-    ack.nonce = second[0].nonce.to_string();
+    let nonce = second[0].nonce.to_string();
+    ack.nonce = &nonce;
     assert_eq!(text(&stream.request(ack)), [""; 0]);
     assert_eq!(stream.view(ENDPOINT).names.len(), 1);
 }
@@ -222,10 +231,12 @@ fn stale_nonce_acknowledges_nothing() {
         stream.ack(&first[0]);
         let second = stream.publish(State::default().cluster("a", 1));
         assert_eq!(text(&second), ["CDS +a"]);
-        let with = |nonce: String| Request { nonce, ..request(variant, CLUSTER, &[]) };
-        let is_expired = |nonce| stream.session.is_expired(&with(nonce));
-        assert!(is_expired(first[0].nonce.to_string()));
-        assert!(!is_expired(second[0].nonce.to_string()) && !is_expired(String::new()));
+        let is_expired = |nonce: &str| {
+            let request = Request { nonce, ..request(variant, CLUSTER, &[]) };
+            stream.session.is_expired(&request)
+        };
+        assert!(is_expired(&first[0].nonce.to_string()));
+        assert!(!is_expired(&second[0].nonce.to_string()) && !is_expired(""));
         assert_eq!(text(&stream.ack(&first[0])), [""; 0]);
         assert_eq!(text(&stream.nack(&first[0])), [""; 0]);
         assert!(stream.session.is_in_flight());
@@ -242,11 +253,13 @@ fn acknowledgement_with_names_is_both() {
     let mut stream = Stream::new(Delta, state);
     let first = stream.subscribe(ENDPOINT, &["a"]);
     let mut ack = request(Delta, ENDPOINT, &["b"]);
-    ack.nonce = first[0].nonce.to_string();
+    let nonce = first[0].nonce.to_string();
+    ack.nonce = &nonce;
     assert_eq!(text(&stream.request(ack)), ["EDS +b"]);
     // A stale nonce does not spoil the names.
     let mut stale = request(Delta, ENDPOINT, &["c"]);
-    stale.nonce = first[0].nonce.to_string();
+    let nonce = first[0].nonce.to_string();
+    stale.nonce = &nonce;
     stream.request(stale);
     assert_eq!(stream.view(ENDPOINT).waiting, [Name::from("c")]);
 }
@@ -256,7 +269,7 @@ fn first_request_is_initial_despite_an_old_nonce() {
     for variant in [Delta, StateOfTheWorld] {
         let mut stream = Stream::new(variant, two_clusters());
         let mut first = request(variant, CLUSTER, &[]);
-        first.nonce = "17".to_owned();
+        first.nonce = "17";
         first.error = Some(Status { code: 13, message: "of the old stream".to_owned() });
         assert_eq!(text(&stream.request(first)), ["CDS +a +b"]);
     }
@@ -286,13 +299,13 @@ fn versions_of_another_server_are_replaced() {
 fn state_of_the_world_resumes_by_its_version() {
     let mut stream = Stream::new(StateOfTheWorld, two_clusters());
     let version = stream.subscribe(CLUSTER, &[])[0].state.unwrap().to_string();
-    let resume = |version: String, state: State| {
+    let resume = |version: &str, state: State| {
         let mut request = request(StateOfTheWorld, CLUSTER, &[]);
         request.subscription = Subscription::Whole { names: vec![], version };
         text(&Stream::new(StateOfTheWorld, state).request(request))
     };
-    assert_eq!(resume(version.clone(), two_clusters()), [""; 0]);
-    assert_eq!(resume(version, two_clusters().cluster("c", 0)), ["CDS +a +b +c"]);
+    assert_eq!(resume(&version, two_clusters()), [""; 0]);
+    assert_eq!(resume(&version, two_clusters().cluster("c", 0)), ["CDS +a +b +c"]);
 }
 
 #[test]
@@ -305,7 +318,8 @@ fn endpoints_follow_each_changed_cluster() {
         assert_eq!(text(&endpoints), ["EDS +a +b"]);
         let names: &[&str] = if variant == Delta { &[] } else { &["a", "b"] };
         let mut ack = request(variant, ENDPOINT, names);
-        ack.nonce = endpoints[0].nonce.to_string();
+        let nonce = endpoints[0].nonce.to_string();
+        ack.nonce = &nonce;
         stream.request(ack);
         let changed = stream.publish(State::default().cluster("a", 1).cluster("b", 0));
         let clusters = if variant == Delta { "CDS +a" } else { "CDS +a +b" };
@@ -366,7 +380,8 @@ fn with_route(variant: Variant) -> Stream {
         let responses = stream.subscribe(type_url, names);
         for response in responses {
             let mut ack = request(variant, type_url, if variant == Delta { &[] } else { names });
-            ack.nonce = response.nonce.to_string();
+            let nonce = response.nonce.to_string();
+            ack.nonce = &nonce;
             assert_eq!(text(&stream.request(ack)), [""; 0]);
         }
     }

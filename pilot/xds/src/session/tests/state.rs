@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::session::{Changes, EncodedResource, Name, Reference, Resources, Version};
+use crate::session::{Changes, EncodedResource, Name, NameKey, Reference, Resources, Version};
 use crate::type_urls::{CLUSTER, ENDPOINT, LISTENER, ROUTE};
 
 /// A published state. The body of a resource is its name, its version and its references.
@@ -92,8 +92,8 @@ impl Resources for State {
         self.names(type_url).len()
     }
 
-    fn find(&self, type_url: &str, name: &Name) -> Option<&Arc<EncodedResource>> {
-        self.items.get(&(type_url.to_owned(), name.clone()))
+    fn find(&self, type_url: &str, name: &dyn NameKey) -> Option<&Arc<EncodedResource>> {
+        self.items.get(&(type_url.to_owned(), name.as_name().into()))
     }
 
     fn changes_since(&self, older: &Self) -> Changes {
