@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use e2e::programs::repository;
 use serde_json::Value;
 
 use crate::custom::{Custom, PrometheusRuleSpec};
@@ -23,6 +24,22 @@ fn every_alert_has_a_description() {
             }
         }
     }
+}
+
+/// A section that no alert has any more is as bad as a missing one.
+#[test]
+fn every_alert_has_a_section_in_the_documentation() {
+    let mut alerts = BTreeSet::new();
+    for rendering in renderings().iter().chain(mesh_renderings()) {
+        let rules = rendering.documents.iter().filter(|one| one["kind"] == "PrometheusRule");
+        let groups = rules.flat_map(|one| one["spec"]["groups"].as_array().unwrap());
+        let rules = groups.flat_map(|group| group["rules"].as_array().unwrap());
+        alerts.extend(rules.map(|rule| rule["alert"].as_str().unwrap()));
+    }
+    let page = std::fs::read_to_string(repository().join("docs/alerts.md")).unwrap();
+    let sections: BTreeSet<&str> =
+        page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    assert_eq!(alerts, sections);
 }
 
 #[test]
