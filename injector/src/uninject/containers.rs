@@ -26,7 +26,8 @@ pub(super) fn restore(
     let probers = probes::Probers::from_pod(injected);
     let mut shown = status::without(injected, Some(status), NO_PORT).into_owned();
     for list in [INIT_CONTAINERS, CONTAINERS] {
-        let mut kept = shown["spec"][list].take();
+        let kept = shown.get_mut("spec").and_then(|spec| spec.get_mut(list));
+        let mut kept = kept.map(Value::take).unwrap_or_default();
         for container in kept.as_array_mut().into_iter().flatten() {
             let name = container["name"].as_str().unwrap_or_default().to_owned();
             if recorded.contains(&*name) {
@@ -41,11 +42,12 @@ pub(super) fn restore(
             );
             doubts.push(doubt::not_recorded(message));
         }
-        if let Some(spec) = pod["spec"].as_object_mut().filter(|_| !kept.is_null()) {
+        let spec = pod.get_mut("spec").and_then(Value::as_object_mut);
+        if let Some(spec) = spec.filter(|_| !kept.is_null()) {
             spec.insert(list.to_owned(), kept);
         }
         if !is_empty(&injected["spec"][list]) {
-            remove_if_empty(&mut pod["spec"], list);
+            remove_if_empty(pod.get_mut("spec"), list);
         }
     }
 }

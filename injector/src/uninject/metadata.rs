@@ -23,10 +23,12 @@ pub(super) fn restore(
     let containers = pod["spec"][CONTAINERS].as_array().into_iter().flatten();
     let mut names = containers.filter_map(|container| container["name"].as_str());
     let first = names.find(|name| *name != PROXY).map(str::to_owned);
-    if let Some(labels) = pod["metadata"]["labels"].as_object_mut() {
+    if let Some(labels) = pod.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
         restore_labels(labels, injected, origin, doubts);
     }
-    if let Some(annotations) = pod["metadata"]["annotations"].as_object_mut() {
+    if let Some(annotations) =
+        pod.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut)
+    {
         annotations.remove(STATUS);
         annotations.remove(key::OVERRIDES);
         for key in [key::DEFAULT_CONTAINER, key::DEFAULT_LOGS_CONTAINER] {
@@ -41,10 +43,10 @@ pub(super) fn restore(
     }
     for map in ["labels", "annotations"] {
         if injected["metadata"][map] != pod["metadata"][map] {
-            remove_if_empty(&mut pod["metadata"], map);
+            remove_if_empty(pod.get_mut("metadata"), map);
         }
     }
-    remove_if_empty(pod, "metadata");
+    remove_if_empty(Some(pod), "metadata");
 }
 
 fn restore_labels(

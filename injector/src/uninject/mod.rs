@@ -64,13 +64,14 @@ pub fn uninject(
 }
 
 /// Removes a member if it is empty. Injection created it, or replaced an empty one.
-fn remove_if_empty(object: &mut Value, key: &str) {
-    let is_empty = match &object[key] {
-        Value::Array(items) => items.is_empty(),
-        Value::Object(members) => members.is_empty(),
+fn remove_if_empty(object: Option<&mut Value>, key: &str) {
+    let Some(members) = object.and_then(Value::as_object_mut) else { return };
+    let is_empty = match members.get(key) {
+        Some(Value::Array(items)) => items.is_empty(),
+        Some(Value::Object(members)) => members.is_empty(),
         _ => false,
     };
-    if let Some(members) = object.as_object_mut().filter(|_| is_empty) {
+    if is_empty {
         members.remove(key);
     }
 }

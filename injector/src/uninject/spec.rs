@@ -29,7 +29,7 @@ fn restore_volumes(pod: &mut Value, status: &InjectionStatus, doubts: &mut Vec<R
     let by_annotation: HashSet<_> = by_annotation.iter().flatten().map(name).collect();
     let injected: HashSet<_> = status.volumes().iter().map(String::as_str).collect();
     let mounted = mounted(pod);
-    let Some(volumes) = pod["spec"]["volumes"].as_array_mut() else { return };
+    let Some(volumes) = list_of(pod, "/spec/volumes") else { return };
     volumes.retain(|volume| {
         let name = name(volume);
         if !injected.contains(&*name) {
@@ -42,7 +42,7 @@ fn restore_volumes(pod: &mut Value, status: &InjectionStatus, doubts: &mut Vec<R
         kept
     });
     if !injected.is_empty() {
-        remove_if_empty(&mut pod["spec"], "volumes");
+        remove_if_empty(pod.get_mut("spec"), "volumes");
     }
 }
 
@@ -62,7 +62,7 @@ fn mounted(pod: &Value) -> HashSet<String> {
 }
 
 fn restore_pull_secrets(pod: &mut Value, status: &InjectionStatus, doubts: &mut Vec<Reason>) {
-    let Some(secrets) = pod["spec"]["imagePullSecrets"].as_array_mut() else { return };
+    let Some(secrets) = list_of(pod, "/spec/imagePullSecrets") else { return };
     let injected = status.image_pull_secrets();
     secrets.retain(|secret| {
         let name = name(secret);
@@ -72,7 +72,7 @@ fn restore_pull_secrets(pod: &mut Value, status: &InjectionStatus, doubts: &mut 
         !removed
     });
     if !injected.is_empty() {
-        remove_if_empty(&mut pod["spec"], "imagePullSecrets");
+        remove_if_empty(pod.get_mut("spec"), "imagePullSecrets");
     }
 }
 
@@ -81,21 +81,21 @@ fn restore_pull_secrets(pod: &mut Value, status: &InjectionStatus, doubts: &mut 
 fn restore_security(pod: &mut Value, doubts: &mut Vec<Reason>) {
     let templates = annotation(pod, key::TEMPLATES).unwrap_or_default();
     let is_gateway = templates.split(',').any(|template| template.trim() == "gateway");
-    let Some(security) = pod["spec"].get_mut("securityContext") else { return };
+    let Some(security) = pod.pointer_mut("/spec/securityContext") else { return };
     if security["fsGroup"] == PROXY_GROUP {
         doubts.push(doubt::may_be_own("spec.securityContext.fsGroup 1337"));
         security.as_object_mut().map(|security| security.remove("fsGroup"));
     }
-    if let Some(sysctls) = security["sysctls"].as_array_mut().filter(|_| is_gateway) {
+    if let Some(sysctls) = list_of(security, "/sysctls").filter(|_| is_gateway) {
         sysctls.retain(|sysctl| sysctl["name"] != UNPRIVILEGED_PORTS || sysctl["value"] != "0");
     }
-    remove_if_empty(security, "sysctls");
-    remove_if_empty(&mut pod["spec"], "securityContext");
+    remove_if_empty(Some(security), "sysctls");
+    remove_if_empty(pod.get_mut("spec"), "securityContext");
 }
 
 fn restore_dns(pod: &mut Value, doubts: &mut Vec<Reason>) {
-    let Some(dns) = pod["spec"].get_mut("dnsConfig") else { return };
-    let Some(searches) = dns["searches"].as_array_mut() else { return };
+    let Some(dns) = pod.pointer_mut("/spec/dnsConfig") else { return };
+    let Some(searches) = list_of(dns, "/searches") else { return };
     let before = searches.len();
     searches.retain(|domain| {
         domain.as_str().is_none_or(|domain| domain != GLOBAL && !domain.ends_with(".global"))
@@ -103,9 +103,13 @@ fn restore_dns(pod: &mut Value, doubts: &mut Vec<Reason>) {
     if searches.len() == before {
         return;
     }
-    remove_if_empty(dns, "searches");
-    remove_if_empty(&mut pod["spec"], "dnsConfig");
+    remove_if_empty(Some(dns), "searches");
+    remove_if_empty(pod.get_mut("spec"), "dnsConfig");
     doubts.push(doubt::may_be_own("spec.dnsConfig.searches of the domain global"));
+}
+
+fn list_of<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut Vec<Value>> {
+    value.pointer_mut(path)?.as_array_mut()
 }
 
 fn name(object: &Value) -> String {

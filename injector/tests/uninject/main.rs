@@ -17,3 +17,4 @@ mod document;
 mod pods;
 mod properties;
 mod published;
+mod text;

@@ -6,6 +6,8 @@ use injector::inject::{InjectionOutcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
 use injector::uninject::{Origin, uninject};
 use proptest::prelude::*;
+use proptest::sample::Index;
+use serde_json::Value;
 
 use crate::comparison::{differences, normal};
 use crate::pods::pod;
@@ -62,6 +64,37 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn damaged_pod_causes_no_panic(
+        pod in pod(),
+        place in any::<Index>(),
+        damage in prop::sample::select(vec!["null", "\"x\"", "1", "[]", "{}", "[null]", "[\"x\"]"]),
+    ) {
+        let target = Target::at_admission(pod, "default");
+        let Ok(InjectionOutcome::Injected(injection)) = inject(&PARSED[1][0], target) else {
+            return Ok(());
+        };
+        let mut pod = injection.pod;
+        let mut places = Vec::new();
+        pointers(&pod, String::new(), &mut places);
+        *pod.pointer_mut(place.get::<String>(&places)).unwrap() = serde_json::from_str(damage).unwrap();
+        let _ = uninject(&pod, &Origin::from_pod(&pod));
+    }
+}
+
+/// Collects the paths of all values.
+fn pointers(value: &Value, path: String, found: &mut Vec<String>) {
+    for (key, value) in value.as_object().into_iter().flatten() {
+        let key = key.replace('~', "~0").replace('/', "~1");
+        pointers(value, format!("{path}/{key}"), found);
+    }
+    for (index, value) in value.as_array().into_iter().flatten().enumerate() {
+        pointers(value, format!("{path}/{index}"), found);
+    }
+    found.push(path);
+}
+
 /// Returns the label, the annotation, the handler or the name of the field that differs.
 fn field(difference: &str) -> &str {
     let path = difference.split(":\n").next().unwrap();
@@ -75,7 +108,7 @@ fn field(difference: &str) -> &str {
 }
 
 /// Values and mesh configurations that lead to other overlays.
-const SETTINGS: [(&str, &str); 3] = [
+pub(crate) const SETTINGS: [(&str, &str); 3] = [
     ("{}", "{}"),
     (
         "{pilot: {cni: {enabled: true, provider: multus}}, global: {network: n1, imagePullSecrets: [one]}}",
@@ -87,7 +120,7 @@ const SETTINGS: [(&str, &str); 3] = [
     ),
 ];
 
-static PARSED: LazyLock<Vec<[Settings; 2]>> = LazyLock::new(|| {
+pub(crate) static PARSED: LazyLock<Vec<[Settings; 2]>> = LazyLock::new(|| {
     let document = |text| Some(Document { source: "test", text });
     let parsed = |(values, mesh): &(&'static str, &'static str)| {
         [false, true].map(|native_sidecars| {
