@@ -2,11 +2,8 @@
 
 mod cluster_state;
 mod document_flags;
-mod files;
-mod finding;
 mod injection_flags;
 mod operator_file;
-mod output_flags;
 mod tally;
 mod webhook;
 mod workloads;
@@ -15,14 +12,15 @@ use clap::Args;
 use injector::manifest;
 
 use crate::cluster::ClusterClient;
+use crate::files::{self, InjectedFile};
+use crate::finding::{Finding, FindingResult, Title};
 use crate::inputs::InputFlags;
+use crate::output_flags::{Destination, OutputFlags};
 use crate::{Failure, Outcome, Streams, output};
-use files::InjectedFile;
-use finding::{Finding, FindingResult, Title};
 use injection_flags::InjectionFlags;
-use output_flags::{Destination, OutputFlags};
 use tally::Tally;
-use workloads::{Injected, in_order};
+use workloads::Injected;
+pub(crate) use workloads::in_order;
 
 /// Add the sidecar to the workloads of a file
 ///
@@ -169,7 +167,8 @@ fn check(injected: &[InjectedFile<'_>], streams: &mut Streams<'_>) -> Outcome {
     if changed { Outcome::WouldChange } else { Outcome::Done }
 }
 
-const NO_FILE: &str = "error: --in-place: standard input is not a file\n  hint: name files or \
+/// Usage error for `--in-place` with standard input.
+pub(crate) const NO_FILE: &str = "error: --in-place: standard input is not a file\n  hint: name files or \
                        directories with --filename";
 
 const EXAMPLES: &str = "\

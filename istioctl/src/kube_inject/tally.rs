@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::finding::{Finding, FindingResult};
+use crate::finding::{Finding, FindingResult};
 
 /// Counts for a file or a part of it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

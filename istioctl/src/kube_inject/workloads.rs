@@ -12,11 +12,11 @@ use injector::settings::annotations::{AnnotationError, key};
 use reason::{Reason, words};
 use serde_json::Value;
 
-use super::finding::{Finding, FindingResult, Title};
 use super::injection_flags::InjectionInputs;
+use crate::finding::{Finding, FindingResult, Title};
 
 /// Maps the items on all cores, in runs of neighbours. The results are in the order of the items.
-pub(super) fn in_order<'a, T: Sync, R: Send>(
+pub(crate) fn in_order<'a, T: Sync, R: Send>(
     items: &'a [T],
     work: impl Fn(&'a T) -> R + Sync,
 ) -> Vec<R> {
