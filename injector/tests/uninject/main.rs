@@ -17,4 +17,5 @@ mod document;
 mod pods;
 mod properties;
 mod published;
+mod rules;
 mod text;

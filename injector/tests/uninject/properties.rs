@@ -7,6 +7,7 @@ use injector::settings::{Document, Documents, Process, Settings};
 use injector::uninject::{Origin, uninject};
 use proptest::prelude::*;
 use proptest::sample::Index;
+use reason::Reason;
 use serde_json::Value;
 
 use crate::comparison::{differences, normal};
@@ -34,7 +35,7 @@ proptest! {
         prop_assert_eq!(&patched, &back.pod);
         prop_assert!(uninject(&back.pod, &origin).unwrap().is_none());
         let respelled = pod["metadata"]["annotations"].get("prometheus-io/port").is_some();
-        let doubts: Vec<_> = back.doubts.iter().map(|doubt| doubt.message()).collect();
+        let doubts: Vec<_> = back.doubts.iter().map(Reason::message).collect();
         let (mut ours, mut own) = (normal(back.pod), normal(pod));
         for pod in [&mut ours, &mut own] {
             // A difference is then one of a single key.

@@ -87,7 +87,7 @@ fn layout() -> impl Strategy<Value = Layout> {
 impl Layout {
     fn text(&self, pod: Value) -> String {
         let mut lines = vec!["apiVersion: v1".to_owned(), "kind: Pod".to_owned()];
-        self.write(&without_empty(pod), 0, &mut lines);
+        self.write(&without_assumed(pod), 0, &mut lines);
         for comment in &self.comments {
             let line = comment.index(lines.len());
             let indent = lines[line].len() - lines[line].trim_start().len();
@@ -126,10 +126,13 @@ impl Layout {
     }
 }
 
-/// Leaves out empty labels and annotations, which come back as absent ones.
-fn without_empty(mut pod: Value) -> Value {
+/// Leaves out labels and annotations with values that injection writes itself: they come back as
+/// absent ones (docs/uninject.md).
+fn without_assumed(mut pod: Value) -> Value {
     for map in ["labels", "annotations"] {
-        if pod["metadata"][map].as_object().is_some_and(serde_json::Map::is_empty) {
+        let entries = pod["metadata"][map].as_object_mut().unwrap();
+        entries.retain(|_, value| !["", "*", "REDIRECT"].contains(&value.as_str().unwrap()));
+        if entries.is_empty() {
             pod["metadata"].as_object_mut().unwrap().remove(map);
         }
     }

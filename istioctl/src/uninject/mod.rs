@@ -66,8 +66,9 @@ impl Uninject {
                 tally += outcome.tally;
                 match outcome.text {
                     Ok(text) => into.parts.push(text),
-                    Err(failed) => errors
-                        .extend(failed.into_iter().map(|error| error.context(place.clone()))),
+                    Err(failed) => {
+                        errors.extend(failed.into_iter().map(|error| error.context(place.clone())))
+                    }
                 }
             }
         }
