@@ -1,6 +1,7 @@
 //! Removal of the sidecar from a document, with the messages about it.
 
 use anyhow::anyhow;
+use injector::inject::reinject::status::STATUS;
 use injector::manifest::{self, Edit, Manifest, PodTemplateRule};
 use injector::uninject::uninject_template;
 use reason::words;
@@ -33,10 +34,13 @@ impl Uninjected {
         this
     }
 
+    /// Counts objects without a known pod template. Warns about one that holds an injected pod.
     fn look_at_others(&mut self, document: &manifest::Document<'_>, manifest: &Manifest<'_>) {
+        let is_injected = document.text.contains(STATUS);
         for other in manifest.left_alone() {
             self.tally.others += 1;
-            let unknown = other.surprise.filter(|it| it.word() == words::UNKNOWN_KIND.as_str());
+            let unknown = other.surprise.filter(|_| is_injected);
+            let unknown = unknown.filter(|it| it.word() == words::UNKNOWN_KIND.as_str());
             self.warnings.extend(unknown.map(|reason| {
                 let line = document.line + other.line - 1;
                 let title = Title(&other.object);
