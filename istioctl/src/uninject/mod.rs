@@ -67,7 +67,7 @@ impl Uninject {
                 match outcome.text {
                     Ok(text) => into.parts.push(text),
                     Err(failed) => {
-                        errors.extend(failed.into_iter().map(|error| error.context(place.clone())))
+                        errors.extend(failed.into_iter().map(|error| error.context(place.clone())));
                     }
                 }
             }
