@@ -3,6 +3,7 @@
 mod check_inject;
 mod cluster;
 mod control_plane;
+mod conversion;
 mod experimental;
 mod files;
 mod finding;
@@ -12,6 +13,7 @@ mod istio_flags;
 mod kube_inject;
 mod output;
 mod output_flags;
+mod parallel;
 mod pod_port;
 mod proxy_config;
 mod proxy_status;
@@ -19,9 +21,11 @@ mod proxy_status;
 mod reference;
 mod table;
 mod tips;
+mod unified_diff;
 mod uninject;
 mod version;
 mod why;
+mod workload_patch;
 
 use std::ffi::OsString;
 use std::io::{Read, Write};

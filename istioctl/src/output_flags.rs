@@ -11,11 +11,12 @@ use crate::inputs::STANDARD;
 /// Flags for the destination and the form of the result.
 #[derive(Debug, Args)]
 pub(super) struct OutputFlags {
-    /// Output file; standard output by default
+    /// The form of standard output: `yaml`, `json`, `patch` or `diff`; any other value is the
+    /// output file. By default, each document keeps its form
     #[arg(
         short,
         long,
-        value_name = "FILE",
+        value_name = "FORM|FILE",
         value_parser = OsStringValueParser::new().map(Output::new)
     )]
     output: Option<Output>,
@@ -32,7 +33,22 @@ pub(super) struct OutputFlags {
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Output {
     File(PathBuf),
-    StandardOutput,
+    Form(Form),
+}
+
+/// Form of the result on standard output.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Form {
+    /// A unified diff for each file.
+    Diff,
+    /// One JSON value per document.
+    Json,
+    /// Each document as it was given.
+    Kept,
+    /// One line of JSON with a JSON patch for each workload.
+    Patch,
+    /// Documents in JSON become YAML.
+    Yaml,
 }
 
 /// Destination of the result.
@@ -43,22 +59,31 @@ pub(super) enum Destination<'a> {
     File(&'a Path),
     /// The input files.
     InPlace,
-    StandardOutput,
+    StandardOutput(Form),
 }
 
 impl OutputFlags {
+    /// Returns the destination.
     pub(super) fn destination(&self) -> Destination<'_> {
         match &self.output {
-            _ if self.check => Destination::Check,
-            _ if self.in_place => Destination::InPlace,
+            None if self.check => Destination::Check,
+            None if self.in_place => Destination::InPlace,
             Some(Output::File(path)) => Destination::File(path),
-            Some(Output::StandardOutput) | None => Destination::StandardOutput,
+            Some(Output::Form(form)) => Destination::StandardOutput(*form),
+            None => Destination::StandardOutput(Form::Kept),
         }
     }
 }
 
 impl Output {
     fn new(value: OsString) -> Self {
-        if value == STANDARD { Self::StandardOutput } else { Self::File(value.into()) }
+        match value.to_str() {
+            Some("diff") => Self::Form(Form::Diff),
+            Some("json") => Self::Form(Form::Json),
+            Some("patch") => Self::Form(Form::Patch),
+            Some("yaml") => Self::Form(Form::Yaml),
+            Some(STANDARD) => Self::Form(Form::Kept),
+            _ => Self::File(value.into()),
+        }
     }
 }

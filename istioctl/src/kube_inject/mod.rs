@@ -2,6 +2,7 @@
 
 mod cluster_state;
 mod document_flags;
+mod explanation;
 mod injection_flags;
 mod operator_file;
 mod tally;
@@ -9,20 +10,18 @@ mod webhook;
 mod workloads;
 
 use clap::Args;
-use injector::manifest;
 
 use crate::cluster::ClusterClient;
-use crate::files::{self, InjectedFile};
-use crate::finding::{Finding, FindingResult, Title};
+use crate::files::{EditedFile, each_finding, edit_all, title};
 use crate::inputs::InputFlags;
-use crate::output_flags::{Destination, OutputFlags};
+use crate::output_flags::{Destination, Form, OutputFlags};
 use crate::{Failure, Outcome, Streams, output};
+use explanation::{explanation_json, explanation_table};
 use injection_flags::InjectionFlags;
 use tally::Tally;
-use workloads::Injected;
-pub(crate) use workloads::in_order;
+use workloads::{Keep, injected_document};
 
-/// Add the sidecar to the workloads of a file
+/// Add the sidecar to the workloads of files
 ///
 /// Only pod templates change, and in them only what injection adds or replaces: comments, order,
 /// quoting, anchors and unknown fields stay as they are, and so do documents of other kinds. YAML
@@ -31,7 +30,8 @@ pub(crate) use workloads::in_order;
 /// Supported kinds are Deployment, DaemonSet, ReplicaSet, StatefulSet (apps/v1), Job, CronJob
 /// (batch/v1), Pod, ReplicationController, List (v1) and DeploymentConfig (apps.openshift.io/v1 and
 /// v1); of old API versions, Deployment, DaemonSet, ReplicaSet (extensions/v1beta1) and CronJob
-/// (batch/v1beta1).
+/// (batch/v1beta1); in any version, Rollout (argoproj.io), Service and Configuration
+/// (serving.knative.dev) and JobSet (jobset.x-k8s.io). --pod-template adds others.
 ///
 /// A summary on standard error counts the objects that were injected, skipped with the reason, or
 /// skipped because of their kind.
@@ -42,7 +42,7 @@ pub(crate) use workloads::in_order;
 /// --injectConfigFile, the policy, the selectors and ProxyConfig resources are ignored, as without
 /// a cluster.
 ///
-/// The command writes nothing if any workload of the file cannot be injected.
+/// The command writes nothing if any workload of any file cannot be injected.
 #[expect(clippy::doc_markdown, reason = "it is shown as help, where backticks only disturb")]
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -51,6 +51,10 @@ pub(super) struct KubeInject {
     files: InputFlags,
     #[command(flatten)]
     output: OutputFlags,
+    /// Show for each object if it would be injected, or the reason why not, as a table or with
+    /// `-o json` as JSON
+    #[arg(long, conflicts_with_all = ["check", "in_place"])]
+    explain: bool,
     #[command(flatten)]
     injection: InjectionFlags,
     /// Fail if an object is skipped although it looks like a workload: an unknown kind with a pod
@@ -67,113 +71,74 @@ impl KubeInject {
         cluster_client: ClusterClient<'_>,
         streams: &mut Streams<'_>,
     ) -> Result<Outcome, Failure> {
-        if self.output.destination() == Destination::InPlace && self.files.name_standard_input() {
-            return Err(Failure::Usage(NO_FILE.to_owned()));
-        }
+        let destination = self.output.destination();
+        let explain = match destination {
+            _ if !self.explain => None,
+            Destination::StandardOutput(Form::Kept) => Some(explanation_table as Explain),
+            Destination::StandardOutput(Form::Json) => Some(explanation_json as Explain),
+            _ => return Err(Failure::Usage(NO_TABLE.to_owned())),
+        };
+        self.files.refuse_standard_input(destination)?;
         let files = self.files.read(streams).map_err(Failure::Errors)?;
         let inputs =
             self.injection.inputs((&files, self.files.pod_templates()), cluster_client, streams);
         let inputs = inputs.map_err(Failure::from_error)?;
-        let documents: Vec<_> = files
-            .iter()
-            .flat_map(|file| {
-                let documents = manifest::Document::split(&file.text).into_iter();
-                documents.flat_map(manifest::Document::parts).map(move |part| (file, part))
-            })
-            .collect();
-        let outcomes = in_order(&documents, |(_, document)| Injected::new(&inputs, document));
-        let mut injected: Vec<_> = files.iter().map(InjectedFile::new).collect();
-        let (mut errors, mut tally) = (Vec::new(), Tally::default());
-        let mut outcomes = documents.iter().zip(outcomes).peekable();
-        for into in &mut injected {
-            while let Some(((file, document), outcome)) =
-                outcomes.next_if(|((file, _), _)| std::ptr::eq(*file, into.file))
-            {
-                let place = || format!("{file}: document {}", document.number);
-                outcome.findings.iter().for_each(|finding| tally.add(finding));
-                match outcome.text {
-                    Ok(text) => into.parts.push(text),
-                    Err(failed) => {
-                        errors.extend(failed.into_iter().map(|error| error.context(place())));
-                    }
-                }
-                errors.extend(self.report(&outcome.findings, &place(), files.len() > 1, streams));
-                into.findings.extend(outcome.findings);
-            }
+        let keep = match destination {
+            Destination::StandardOutput(Form::Patch) => Keep::Patches,
+            _ => Keep::TextAlone,
+        };
+        let (injected, mut errors) =
+            edit_all(&files, |document| injected_document(&inputs, document, keep));
+        errors.extend(self.report(&injected, streams));
+        if let Some(explain) = explain {
+            errors.extend(output::write(streams.output, &explain(&injected)).err());
         }
         if !errors.is_empty() {
             return Err(Failure::Errors(errors));
         }
-        let outcome = match self.output.destination() {
-            Destination::Check => Ok(check(&injected, streams)),
-            Destination::File(path) => {
-                output::write_file(path, &files::stream(injected)).map(|()| Outcome::Done)
-            }
-            Destination::InPlace => files::write_back(&injected).map(|()| Outcome::Done),
-            Destination::StandardOutput => {
-                let stream = files::stream(injected);
-                output::write_parts(streams.output, &stream).map(|()| Outcome::Done)
-            }
+        let mut tally = Tally::default();
+        each_finding(&injected).for_each(|(_, finding)| tally.add(finding));
+        let summary = format!("{}: {tally}", title(&injected));
+        let outcome = match explain {
+            Some(_) => Outcome::Done,
+            None => destination.write(injected, "injected", streams)?,
         };
-        let outcome = outcome.map_err(Failure::from_error)?;
-        match &*files {
-            [file] => streams.say(&format!("{file}: {tally}")),
-            files => streams.say(&format!("{} files: {tally}", files.len())),
-        }
+        streams.say(&summary);
         Ok(outcome)
     }
 
-    /// Prints the messages about a document. Returns those that are errors.
-    fn report(
-        &self,
-        findings: &[Finding],
-        place: &str,
-        several: bool,
-        streams: &mut Streams<'_>,
-    ) -> Vec<anyhow::Error> {
-        let before = if several { format!("{place}: ") } else { String::new() };
+    /// Prints the messages about all objects. Returns those that are errors.
+    fn report(&self, files: &[EditedFile<'_>], streams: &mut Streams<'_>) -> Vec<anyhow::Error> {
         let mut errors = Vec::new();
-        for finding in findings {
-            for message in finding.messages(&before) {
+        for (file, finding) in each_finding(files) {
+            let place = format!("{file}: document {}", finding.document);
+            let before = if files.len() > 1 { format!("{place}: ") } else { String::new() };
+            let skipped = finding.skip_message(&before).filter(|_| !self.explain);
+            for message in skipped.into_iter().chain(finding.warning_messages(&before)) {
                 streams.say(&message);
             }
-            let Some(surprise) = finding.surprise(place) else { continue };
-            if self.strict {
-                errors.push(surprise);
-            } else {
-                streams.say(&format!("warning: {surprise:#}"));
+            match finding.surprise(&place) {
+                Some(surprise) if self.strict => errors.push(surprise),
+                Some(surprise) if !self.explain => streams.say(&format!("warning: {surprise:#}")),
+                _ => {}
             }
         }
         errors
     }
 }
 
-/// Lists the workloads that would change.
-fn check(injected: &[InjectedFile<'_>], streams: &mut Streams<'_>) -> Outcome {
-    for file in injected {
-        let changed = file.findings.iter().filter(|it| it.result == FindingResult::Injected);
-        let mut lines: Vec<_> = changed
-            .map(|Finding { line, object, .. }| {
-                format!("{}: line {line}: {} would be injected", file.file, Title(object))
-            })
-            .collect();
-        // An object may have several pod templates.
-        lines.dedup();
-        for line in &lines {
-            streams.say(line);
-        }
-    }
-    let changed = injected.iter().any(InjectedFile::is_changed);
-    if changed { Outcome::WouldChange } else { Outcome::Done }
-}
+/// Form of an explanation.
+type Explain = fn(&[EditedFile<'_>]) -> String;
 
-/// Usage error for `--in-place` with standard input.
-pub(crate) const NO_FILE: &str = "error: --in-place: standard input is not a file\n  hint: name files or \
-                       directories with --filename";
+const NO_TABLE: &str =
+    "error: --explain prints a table\n  hint: the one other form is --output json";
 
 const EXAMPLES: &str = "\
 Examples:
   istioctl kube-inject -f deployment.yaml | kubectl apply -f -
   istioctl kube-inject -f deployment.yaml -o injected.yaml
+  istioctl kube-inject -R -f manifests --check
+  istioctl kube-inject -R -f manifests -o diff | less
+  istioctl kube-inject -f rollout.yaml --explain
   kubectl get deployment web -o json | istioctl kube-inject -f - | kubectl apply -f -
   istioctl kube-inject -f deployment.yaml --context production -r canary";

@@ -19,7 +19,7 @@ impl Tally {
     /// Counts an object.
     pub(super) fn add(&mut self, finding: &Finding) {
         match &finding.result {
-            FindingResult::Injected | FindingResult::Unchanged => self.injected += 1,
+            FindingResult::Changed | FindingResult::Unchanged => self.injected += 1,
             FindingResult::NotAWorkload(_) => {
                 *self.left_alone.entry(finding.object.kind.clone()).or_default() += 1;
             }

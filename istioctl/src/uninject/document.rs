@@ -2,86 +2,101 @@
 
 use anyhow::anyhow;
 use injector::inject::reinject::status::STATUS;
-use injector::manifest::{self, Edit, Manifest, PodTemplateRule};
+use injector::manifest::{Document, Edit, Manifest, PodTemplateRule};
 use injector::uninject::uninject_template;
-use reason::words;
+use reason::{Reason, words};
 
-use super::tally::Tally;
-use crate::finding::Title;
+use crate::files::EditedDocument;
+use crate::finding::{Finding, FindingResult, Title};
 
-/// A document without its injections.
-pub(super) struct Uninjected {
-    /// The new text, or the errors.
-    pub(super) text: Result<String, Vec<anyhow::Error>>,
-    pub(super) warnings: Vec<String>,
-    /// The workloads that change.
-    pub(super) changes: Vec<String>,
-    pub(super) tally: Tally,
+/// Removes the sidecars of a document.
+pub(super) fn uninjected_document(
+    document: &Document<'_>,
+    rules: &[PodTemplateRule],
+) -> EditedDocument {
+    let manifest = match Manifest::read_by_rules(document, rules) {
+        Ok(manifest) => manifest,
+        Err(error) => {
+            return EditedDocument { text: Err(vec![error.into()]), findings: Vec::new() };
+        }
+    };
+    let (text, mut findings) = uninject_all(document, &manifest);
+    findings.extend(other_objects(document, &manifest));
+    findings.sort_by_key(|finding| finding.line);
+    EditedDocument { text, findings }
 }
 
-impl Uninjected {
-    /// Removes the sidecars of a document.
-    pub(super) fn new(document: &manifest::Document<'_>, rules: &[PodTemplateRule]) -> Self {
-        let (text, tally) = (Ok(String::new()), Tally::default());
-        let mut this = Self { text, warnings: Vec::new(), changes: Vec::new(), tally };
-        match Manifest::read_by_rules(document, rules) {
-            Ok(manifest) => {
-                this.look_at_others(document, &manifest);
-                this.text = this.uninject(document, &manifest);
-            }
-            Err(error) => this.text = Err(vec![error.into()]),
-        }
-        this
-    }
-
-    /// Counts objects without a known pod template. Warns about one that holds an injected pod.
-    fn look_at_others(&mut self, document: &manifest::Document<'_>, manifest: &Manifest<'_>) {
-        let is_injected = document.text.contains(STATUS);
-        for other in manifest.left_alone() {
-            self.tally.others += 1;
-            let unknown = other.surprise.filter(|_| is_injected);
-            let unknown = unknown.filter(|it| it.word() == words::UNKNOWN_KIND.as_str());
-            self.warnings.extend(unknown.map(|reason| {
-                let line = document.line + other.line - 1;
-                let title = Title(&other.object);
-                format!("line {line}: {title}: {}; {HINT}", reason.message())
-            }));
-        }
-    }
-
-    fn uninject(
-        &mut self,
-        document: &manifest::Document<'_>,
-        manifest: &Manifest<'_>,
-    ) -> Result<String, Vec<anyhow::Error>> {
-        let (mut parts, mut errors) = (Vec::new(), Vec::new());
-        for template in manifest.pods() {
-            let title = format!("line {}: {}", template.line, Title(&template.workload));
-            match uninject_template(manifest, template) {
-                Ok(Some((place, uninjection))) => {
-                    let warning = |doubt| format!("{title}: {doubt}");
-                    self.warnings.extend(uninjection.doubts.iter().map(warning));
-                    self.changes.push(format!("{title} would be uninjected"));
-                    self.tally.uninjected += 1;
-                    let patch = uninjection.patch().owned();
-                    parts.push((place, uninjection, patch));
-                }
-                Ok(None) => self.tally.not_injected += 1,
-                Err(error) => errors.push(anyhow!(error).context(title)),
-            }
-        }
-        if !errors.is_empty() {
-            return Err(errors);
-        }
-        let edits = parts.iter();
-        let edits = edits.map(|(template, uninjection, patch)| Edit {
-            template,
-            patch,
-            pod: &uninjection.pod,
+/// Returns the objects without a known pod template, with a reason for one that holds an injected
+/// pod.
+fn other_objects(
+    document: &Document<'_>,
+    manifest: &Manifest<'_>,
+) -> impl Iterator<Item = Finding> {
+    let is_injected = document.text.contains(STATUS);
+    manifest.left_alone().into_iter().map(move |other| {
+        let unknown = other.surprise.filter(|_| is_injected);
+        let unknown = unknown.filter(|it| it.word() == words::UNKNOWN_KIND.as_str());
+        let unknown = unknown.map(|it| {
+            Reason::new(words::UNKNOWN_KIND, it.message().to_owned()).with_hint(NAME_TEMPLATE)
         });
-        let text = manifest.edit(&edits.collect::<Vec<_>>());
-        text.map_err(|error| vec![anyhow!(error).context(format!("line {}", document.line))])
-    }
+        Finding {
+            document: document.number,
+            line: document.line + other.line - 1,
+            object: other.object,
+            template: None,
+            result: FindingResult::NotAWorkload(unknown),
+            warnings: Vec::new(),
+            patch: None,
+        }
+    })
 }
 
-const HINT: &str = "hint: name the pod template with --pod-template";
+/// Removes the sidecars of the pod templates of a document.
+fn uninject_all(
+    document: &Document<'_>,
+    manifest: &Manifest<'_>,
+) -> (Result<String, Vec<anyhow::Error>>, Vec<Finding>) {
+    let (mut parts, mut findings, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+    for template in manifest.pods() {
+        let mut finding = Finding {
+            document: document.number,
+            line: template.line,
+            object: template.workload.clone(),
+            template: Some(template.path_in_object().to_owned()),
+            result: FindingResult::Unchanged,
+            warnings: Vec::new(),
+            patch: None,
+        };
+        match uninject_template(manifest, template) {
+            Ok(Some((part, uninjection))) => {
+                let patch = uninjection.patch().owned();
+                finding.result = FindingResult::Changed;
+                finding.template = Some(part.path_in_object().to_owned());
+                finding.warnings.clone_from(&uninjection.doubts);
+                finding.patch = Some(patch.clone());
+                parts.push((part, uninjection, patch));
+            }
+            Ok(None) => {}
+            Err(error) => {
+                let place = format!("line {}: {}", template.line, Title(&template.workload));
+                errors.push(anyhow!(error).context(place));
+                continue;
+            }
+        }
+        findings.push(finding);
+    }
+    if !errors.is_empty() {
+        return (Err(errors), findings);
+    }
+    let edits = parts.iter().map(|(template, uninjection, patch)| Edit {
+        template,
+        patch,
+        pod: &uninjection.pod,
+    });
+    let text = manifest.edit(&edits.collect::<Vec<_>>());
+    let text =
+        text.map_err(|error| vec![anyhow!(error).context(format!("line {}", document.line))]);
+    (text, findings)
+}
+
+const NAME_TEMPLATE: &str = "name the pod template with --pod-template";

@@ -1,23 +1,28 @@
 //! Counts for the summary of `uninject`.
 
 use std::fmt;
-use std::ops::AddAssign;
 
-/// Counts for a file or a part of it.
+use crate::finding::{Finding, FindingResult};
+
+/// Counts for all files.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Tally {
-    pub(super) uninjected: usize,
+    uninjected: usize,
     /// Pod templates without an injection.
-    pub(super) not_injected: usize,
+    not_injected: usize,
     /// Objects without a pod template.
-    pub(super) others: usize,
+    others: usize,
 }
 
-impl AddAssign for Tally {
-    fn add_assign(&mut self, other: Self) {
-        self.uninjected += other.uninjected;
-        self.not_injected += other.not_injected;
-        self.others += other.others;
+impl Tally {
+    /// Counts an object.
+    pub(super) fn add(&mut self, finding: &Finding) {
+        match finding.result {
+            FindingResult::Changed => self.uninjected += 1,
+            FindingResult::NotAWorkload(_) => self.others += 1,
+            FindingResult::Skipped(_) | FindingResult::Unchanged => self.not_injected += 1,
+            FindingResult::Rejected { .. } => {}
+        }
     }
 }
 
