@@ -1,5 +1,7 @@
 //! Edited files, and the forms in which they are written.
 
+use std::fmt;
+
 use anyhow::Context;
 use injector::manifest::Document;
 use local_files::replace_regular_file;
@@ -72,29 +74,44 @@ pub(super) fn each_finding<'a>(
 }
 
 impl Destination<'_> {
-    /// Writes the files, or lists the workloads to be changed; `change` names the change.
+    /// Writes the files, or lists the workloads to be changed; `change` names the change. Ends with
+    /// a summary of the objects in `tally`.
     pub(super) fn write(
         self,
         files: Vec<EditedFile<'_>>,
         change: &str,
+        tally: &impl fmt::Display,
         streams: &mut Streams<'_>,
     ) -> Result<Outcome, Failure> {
+        let count = files.len();
+        let changed = files.iter().filter(|file| file.is_changed()).count();
+        let mut summary = format!("{}: {tally}", title(&files));
+        let mut outcome = Outcome::Done;
         match self {
-            Self::Check => return Ok(check(&files, change, streams)),
-            Self::File(path) => output::write_file(path, &stream(files)),
-            Self::InPlace => write_back(&files),
+            Self::Check => {
+                list_changes(&files, change, streams);
+                summary = format!("{changed} of {count} files would change");
+                outcome = if changed > 0 { Outcome::WouldChange } else { Outcome::Done };
+            }
+            Self::File(path) => {
+                output::write_file(path, &stream(files)).map_err(Failure::from_error)?;
+            }
+            Self::InPlace => {
+                write_back(&files).map_err(Failure::from_error)?;
+                summary = format!("{summary}; {changed} of {count} files changed");
+            }
             Self::StandardOutput(form) => {
                 let parts = form.render(files).map_err(Failure::Errors)?;
-                output::write_parts(streams.output, &parts)
+                output::write_parts(streams.output, &parts).map_err(Failure::from_error)?;
             }
         }
-        .map(|()| Outcome::Done)
-        .map_err(Failure::from_error)
+        streams.say(&summary);
+        Ok(outcome)
     }
 }
 
 /// Lists the workloads that would change.
-fn check(files: &[EditedFile<'_>], change: &str, streams: &mut Streams<'_>) -> Outcome {
+fn list_changes(files: &[EditedFile<'_>], change: &str, streams: &mut Streams<'_>) {
     let changed = each_finding(files).filter(|(_, it)| it.result == FindingResult::Changed);
     let lines = changed.map(|(file, Finding { line, object, .. })| {
         format!("{file}: line {line}: {} would be {change}", Title(object))
@@ -105,8 +122,6 @@ fn check(files: &[EditedFile<'_>], change: &str, streams: &mut Streams<'_>) -> O
     for line in &lines {
         streams.say(line);
     }
-    let changed = files.iter().any(EditedFile::is_changed);
-    if changed { Outcome::WouldChange } else { Outcome::Done }
 }
 
 /// Returns the name of the files for the summary.
@@ -186,8 +201,8 @@ fn converted<'a>(
     if errors.is_empty() { Ok(texts) } else { Err(errors) }
 }
 
-/// Replaces each changed file atomically; its permissions and owner stay. The first file
-/// that cannot be written ends it.
+/// Replaces each changed file atomically; its permissions and owner stay. The first file that
+/// cannot be written ends it.
 fn write_back(files: &[EditedFile<'_>]) -> anyhow::Result<()> {
     for file in files.iter().filter(|file| file.is_changed()) {
         if let Some(path) = &file.file.path {
@@ -218,9 +233,10 @@ fn stream(files: Vec<EditedFile<'_>>) -> Vec<String> {
 /// Returns the text between two files of a stream.
 fn separator(before: &str, after: &str) -> String {
     let line_break = if before.ends_with('\n') { "" } else { "\n" };
-    let mark = match after.trim_start_matches('\u{feff}') {
-        directive if directive.starts_with('%') => "...\n",
-        marked if marked.starts_with("---") => "",
+    let after = after.trim_start_matches('\u{feff}');
+    let mark = match after.lines().find(|line| !line.is_empty() && !line.starts_with('#')) {
+        Some(directive) if directive.starts_with('%') => "...\n",
+        Some(marked) if marked.starts_with("---") => "",
         _ => "---\n",
     };
     format!("{line_break}{mark}")
@@ -252,6 +268,7 @@ mod tests {
             (&["\u{feff}a: 1", "\u{feff}b: 2"], "\u{feff}a: 1\n---\nb: 2"),
             (&["a: 1\n", "--- # b\nb: 2\n"], "a: 1\n--- # b\nb: 2\n"),
             (&["a: 1\n", "%YAML 1.2\n---\nb: 2\n"], "a: 1\n...\n%YAML 1.2\n---\nb: 2\n"),
+            (&["a: 1\n", "# c\n\n%TAG ! !\n---\n"], "a: 1\n...\n# c\n\n%TAG ! !\n---\n"),
             (&["", "a: 1", "", "{\"b\": 2}"], "a: 1\n---\n{\"b\": 2}"),
         ] {
             assert_eq!(joined(texts), expected);

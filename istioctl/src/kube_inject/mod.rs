@@ -98,13 +98,11 @@ impl KubeInject {
         }
         let mut tally = Tally::default();
         each_finding(&injected).for_each(|(_, finding)| tally.add(finding));
-        let summary = format!("{}: {tally}", title(&injected));
-        let outcome = match explain {
-            Some(_) => Outcome::Done,
-            None => destination.write(injected, "injected", streams)?,
-        };
-        streams.say(&summary);
-        Ok(outcome)
+        if explain.is_some() {
+            streams.say(&format!("{}: {tally}", title(&injected)));
+            return Ok(Outcome::Done);
+        }
+        destination.write(injected, "injected", &tally, streams)
     }
 
     /// Prints the messages about all objects. Returns those that are errors.

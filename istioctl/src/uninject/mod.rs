@@ -6,7 +6,7 @@ mod tally;
 use clap::Args;
 use injector::manifest::Document;
 
-use crate::files::{each_finding, edit_all, title};
+use crate::files::{each_finding, edit_all};
 use crate::inputs::InputFlags;
 use crate::output_flags::OutputFlags;
 use crate::{Failure, Outcome, Streams};
@@ -57,10 +57,7 @@ impl Uninject {
         if !errors.is_empty() {
             return Err(Failure::Errors(errors));
         }
-        let summary = format!("{}: {tally}", title(&restored));
-        let outcome = destination.write(restored, "uninjected", streams)?;
-        streams.say(&summary);
-        Ok(outcome)
+        destination.write(restored, "uninjected", &tally, streams)
     }
 }
 
