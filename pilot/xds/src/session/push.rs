@@ -1,7 +1,8 @@
 //! Order of what is sent: make before break.
 //!
 //! New and changed clusters come first, then their endpoints. Listeners and routes follow once the
-//! client has accepted the clusters and endpoints that they need. A cluster is removed after the
+//! client has answered the clusters and endpoints that they need. One that it has rejected holds
+//! nothing back: a table of routes has other hosts too. A cluster is removed after the
 //! client has accepted all listeners and routes of the published state, none of which needs it.
 
 use std::collections::BTreeMap;
@@ -21,8 +22,6 @@ enum Gate {
     Open,
     /// A cluster that it needs is on its way.
     Waiting,
-    /// The client has rejected a cluster that it needs.
-    Rejected,
 }
 
 impl<R: Resources> Session<R> {
@@ -101,7 +100,8 @@ impl<R: Resources> Session<R> {
         watch.answered = true;
         self.nonce += 1;
         let response = response(self.variant, type_url, self.nonce, watch, &content, resources);
-        watch.in_flight = Some(InFlight { nonce: self.nonce, content });
+        let is_single = content.values().filter(|sent| sent.resource.is_some()).count() == 1;
+        watch.in_flight = Some(InFlight { nonce: self.nonce, is_single, content });
         if **type_url == *CLUSTER {
             self.mark_endpoints(&batch.resources, resources);
         }
@@ -135,7 +135,6 @@ impl<R: Resources> Session<R> {
                         batch.resources.push(found.clone());
                     }
                     Gate::Waiting => batch.waits = true,
-                    Gate::Rejected => {}
                 },
                 None if entry.accepted.is_some() || entry.uncertain => removals.push(name),
                 // A name that does not exist is answered once per subscription.
@@ -198,18 +197,13 @@ impl<R: Resources> Session<R> {
             None if self.grace_is_over() => return Gate::Open,
             None => return Gate::Waiting,
         };
-        let mut gate = Gate::Open;
-        for needed in [first].into_iter().chain(needed) {
-            match self.cluster_gate(clusters, &needed.name, of.resources) {
-                Gate::Open => {}
-                Gate::Rejected => gate = Gate::Rejected,
-                Gate::Waiting => return Gate::Waiting,
-            }
-        }
-        gate
+        let mut needed = [first].into_iter().chain(needed);
+        let is_waiting = needed
+            .any(|needed| self.cluster_gate(clusters, &needed.name, of.resources) == Gate::Waiting);
+        if is_waiting { Gate::Waiting } else { Gate::Open }
     }
 
-    /// Checks that the client has a cluster and its endpoints.
+    /// Checks that the client has a cluster and its endpoints, or has rejected them.
     fn cluster_gate(&self, clusters: &Watch, name: &Name, resources: &R) -> Gate {
         let of = OfType { type_url: CLUSTER, resources };
         let in_flight = clusters.in_flight.as_ref().and_then(|sent| sent.content.get(name));
@@ -220,11 +214,8 @@ impl<R: Resources> Session<R> {
         let leaves = in_flight.is_some_and(|sent| sent.resource.is_none());
         let entry = clusters.held.get(of, name).unwrap_or_default();
         // Envoy keeps a cluster in use until its new version is ready.
-        if entry.complete && !leaves {
+        if (entry.complete && !leaves) || clusters.is_rejected(found) {
             return Gate::Open;
-        }
-        if clusters.is_rejected(found) {
-            return Gate::Rejected;
         }
         if in_flight.is_some() || entry.uncertain || entry.accepted != Some(found.version) {
             return Gate::Waiting;
@@ -232,12 +223,13 @@ impl<R: Resources> Session<R> {
         let of = OfType { type_url: ENDPOINT, resources };
         for needed in found.references.iter().filter(|needed| needed.type_url == ENDPOINT) {
             let Some(endpoints) = self.watches.get(ENDPOINT) else { return Gate::Waiting };
-            if endpoints.held.get(of, &needed.name).is_some_and(|found| found.told) {
-                continue;
+            let is_told = endpoints.held.get(of, &needed.name).is_some_and(|found| found.told);
+            // Envoy uses a cluster whose endpoints it has rejected.
+            let is_rejected =
+                || of.find(&needed.name).is_some_and(|found| endpoints.is_rejected(found));
+            if !is_told && !is_rejected() {
+                return Gate::Waiting;
             }
-            let found = of.find(&needed.name);
-            let rejected = found.is_some_and(|found| endpoints.is_rejected(found));
-            return if rejected { Gate::Rejected } else { Gate::Waiting };
         }
         Gate::Open
     }
