@@ -5,6 +5,7 @@ mod cluster;
 mod control_plane;
 mod experimental;
 mod injector_list;
+mod inputs;
 mod istio_flags;
 mod kube_inject;
 mod output;
@@ -35,17 +36,19 @@ use version::Version;
 /// Runs a command line.
 ///
 /// Results go to `output`, everything else to `messages`. The exit code is 0 on success, 1 on
-/// failure, 2 for a usage error. A reader that closes the output early is not a failure.
+/// failure, 2 for a usage error, 3 if `--check` finds a change to make. A reader that closes the output early is not a failure.
 pub fn run(args: impl IntoIterator<Item = OsString>, streams: &mut Streams<'_>) -> ExitCode {
     let result = match Cli::try_parse_from(args) {
         Ok(cli) => cli.run(streams),
         Err(usage) if usage.use_stderr() => Err(Failure::Usage(tips::without_hidden_flags(usage))),
         Err(help) => {
-            output::write(streams.output, &help.render().to_string()).map_err(Failure::from_error)
+            let written = output::write(streams.output, &help.render().to_string());
+            written.map(|()| Outcome::Done).map_err(Failure::from_error)
         }
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::WouldChange) => ExitCode::from(3),
         Err(Failure::Errors(errors)) => {
             for error in errors {
                 streams.say(&format!("error: {error:#}"));
@@ -110,7 +113,7 @@ enum Command {
 }
 
 impl Cli {
-    fn run(&self, streams: &mut Streams<'_>) -> Result<(), Failure> {
+    fn run(&self, streams: &mut Streams<'_>) -> Result<Outcome, Failure> {
         self.remote.refuse().map_err(Failure::Usage)?;
         let cluster_client = ClusterClient {
             flags: &self.cluster,
@@ -118,13 +121,22 @@ impl Cli {
             control_plane: &self.istio_namespace,
         };
         match &self.command {
-            Command::KubeInject(command) => command.run(cluster_client, streams),
+            Command::KubeInject(command) => return command.run(cluster_client, streams),
             Command::Experimental(command) => command.run(cluster_client, streams),
             Command::ProxyConfig(command) => command.run(cluster_client, streams),
             Command::ProxyStatus(command) => command.run(cluster_client, streams),
             Command::Version(command) => command.run(&self.cluster, streams),
         }
+        .map(|()| Outcome::Done)
     }
+}
+
+/// Result of a command that did not fail.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Outcome {
+    Done,
+    /// `--check` found a change to make.
+    WouldChange,
 }
 
 /// Failure of a command.

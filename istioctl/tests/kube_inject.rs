@@ -569,8 +569,8 @@ kind: Pod
 metadata: {name: web, namespace: shop}
 spec: {containers: [{name: app, image: app}]}
 ---
-apiVersion: argoproj.io/v1alpha1
-kind: Rollout
+apiVersion: example.com/v1
+kind: Widget
 metadata: {name: canary, namespace: shop}
 spec: {template: {spec: {containers: [{name: app, image: app}]}}}
 ---

@@ -160,7 +160,7 @@ words! {
         UNKNOWN_CONFIGURATION = "unknown_configuration", "The configuration of the revision that selects the pod cannot be read", None;
     }
     "`istioctl kube-inject`: an object stays as it is" {
-        UNKNOWN_KIND = "unknown_kind", "An object of an unknown kind or API version has a pod template", Varies("the known versions, if the kind is known");
+        UNKNOWN_KIND = "unknown_kind", "An object of an unknown kind or API version has a pod template", Varies("the known versions, or the `--pod-template` to add");
         KIND_CASE = "kind_case", "The kind is a known one in another case", Varies("the kind to write");
         NO_API_VERSION = "no_api_version", "A workload has no `apiVersion`", Varies("the version to write");
         NO_KIND = "no_kind", "A document has no `kind`", Fixed("write its apiVersion and kind");

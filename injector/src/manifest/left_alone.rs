@@ -6,27 +6,19 @@ use serde_json::Value;
 use super::Manifest;
 use super::document::Role;
 use super::pod_template::{self, LIST};
+use super::pod_template_rule::{PodTemplateRule, Step};
 use super::tree::{Node, NodeKind};
+use crate::kubernetes::workload::Workload;
 
 /// An object without a pod template to inject.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LeftAlone {
-    /// The object's kind; empty for none.
-    pub kind: String,
-    /// A warning if the author may have expected an injection.
-    pub surprise: Option<Surprise>,
-}
-
-/// A warning about a skipped object whose author may have expected an injection.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Surprise {
+    /// The object's identity, as far as it has one.
+    pub object: Workload,
     /// The line of the document at which the object starts, from 1.
     pub line: usize,
-    /// `NodeKind "namespace/name"` with the parts that the object has; empty if the document is not
-    /// an object.
-    pub title: String,
-    /// The reason.
-    pub reason: Reason,
+    /// A warning if the author may have expected an injection.
+    pub surprise: Option<Reason>,
 }
 
 impl Manifest<'_> {
@@ -62,15 +54,22 @@ impl Manifest<'_> {
             }
             return;
         }
-        if pod_template::is_injected(api_version, kind) {
+        if self.pods.iter().any(|pod| pod.place[..pod.outer] == **place) {
             return;
         }
-        let surprise = surprise(object, api_version, kind).map(|reason| Surprise {
+        let metadata = object.get("metadata");
+        let name = |key: &str| metadata.and_then(|it| it.get(key)).and_then(View::text);
+        let owned = |text: Option<&str>| text.unwrap_or_default().to_owned();
+        found.push(LeftAlone {
+            object: Workload {
+                api_version: api_version.to_owned(),
+                kind: kind.to_owned(),
+                name: owned(name("name")),
+                namespace: owned(name("namespace")),
+            },
             line: self.line_of_object(place),
-            title: title(object, kind),
-            reason,
+            surprise: surprise(object, api_version, kind, self.rules),
         });
-        found.push(LeftAlone { kind: kind.to_owned(), surprise });
     }
 
     fn line_of_object(&self, place: &[String]) -> usize {
@@ -78,7 +77,12 @@ impl Manifest<'_> {
     }
 }
 
-fn surprise(object: View<'_>, api_version: &str, kind: &str) -> Option<Reason> {
+fn surprise(
+    object: View<'_>,
+    api_version: &str,
+    kind: &str,
+    rules: &[PodTemplateRule],
+) -> Option<Reason> {
     if !object.is_map() {
         let message = "it is a list or a scalar, not a Kubernetes object";
         return Some(Reason::new(words::NO_OBJECT, message));
@@ -100,28 +104,41 @@ fn surprise(object: View<'_>, api_version: &str, kind: &str) -> Option<Reason> {
         let hint = format!("write apiVersion: {}", versions.join(" or "));
         return Some(Reason::new(words::NO_API_VERSION, message).with_hint(hint));
     }
-    let template = pod_template_in(object)?;
-    let message =
-        format!("{template} is a pod template, but the kind {kind} of {api_version} is unknown");
+    let path = pod_template_in(object)?;
+    let template = match &*path {
+        [] => "it".to_owned(),
+        path => path.iter().map(|(token, _)| token.as_str()).collect::<Vec<_>>().join("."),
+    };
+    let problem = if pod_template::has_rule(api_version, kind, rules) {
+        format!("the rule for the kind {kind} of {api_version} has another path")
+    } else {
+        format!("the kind {kind} of {api_version} is unknown")
+    };
+    let message = format!("{template} is a pod template, but {problem}");
     let reason = Reason::new(words::UNKNOWN_KIND, message);
-    Some(match meant {
-        Some((_, versions)) => {
-            reason.with_hint(format!("use apiVersion: {}", versions.join(" or ")))
-        }
-        None => reason.with_hint("let the webhook inject the pods created from it"),
-    })
+    if let Some((_, versions)) = meant {
+        return Some(reason.with_hint(format!("use apiVersion: {}", versions.join(" or "))));
+    }
+    let steps = path.into_iter().map(|(_, step)| step).collect();
+    let webhook = "let the webhook inject the pods created from it";
+    Some(reason.with_hint(match PodTemplateRule::new(api_version, kind, steps) {
+        Some(rule) => format!("add --pod-template '{rule}', or {webhook}"),
+        None => webhook.to_owned(),
+    }))
 }
 
-/// Returns the path of the first mapping that has a `spec` with a list `containers`.
-fn pod_template_in(object: View<'_>) -> Option<String> {
-    fn find(object: View<'_>, path: &mut Vec<String>) -> bool {
+/// Returns the path of the first mapping that has a `spec` with a list `containers`: keys and
+/// indexes, and the steps of a rule.
+fn pod_template_in(object: View<'_>) -> Option<Vec<(String, Step)>> {
+    fn find(object: View<'_>, path: &mut Vec<(String, Step)>) -> bool {
         let spec = object.get("spec");
         let containers = spec.and_then(|spec| spec.get("containers"));
         if containers.is_some_and(View::is_list) {
             return true;
         }
         object.members().into_iter().any(|(key, member)| {
-            path.push(key);
+            let step = if object.is_list() { Step::EachItem } else { Step::Key(key.clone()) };
+            path.push((key, step));
             let found = find(member, path);
             if !found {
                 path.pop();
@@ -130,18 +147,7 @@ fn pod_template_in(object: View<'_>) -> Option<String> {
         })
     }
     let mut path = Vec::new();
-    find(object, &mut path).then(|| if path.is_empty() { "it".to_owned() } else { path.join(".") })
-}
-
-fn title(object: View<'_>, kind: &str) -> String {
-    let metadata = object.get("metadata");
-    let text = |key: &str| metadata.and_then(|metadata| metadata.get(key)).and_then(View::text);
-    match (text("namespace"), text("name").unwrap_or_default()) {
-        _ if !object.is_map() => String::new(),
-        (None | Some(""), "") => kind.to_owned(),
-        (None | Some(""), name) => format!("{kind} \"{name}\"").trim_start().to_owned(),
-        (Some(namespace), name) => format!("{kind} \"{namespace}/{name}\"").trim_start().to_owned(),
-    }
+    find(object, &mut path).then_some(path)
 }
 
 /// A part of a document: as a value if the document was parsed completely, else as nodes of its
@@ -217,9 +223,8 @@ mod tests {
         let found = documents.flat_map(|part| {
             let found = Manifest::read(&part).unwrap().left_alone();
             found.into_iter().map(move |object| {
-                let of =
-                    |surprise: Surprise| (part.line + surprise.line - 1, surprise.reason.word());
-                (object.kind, object.surprise.map(of))
+                let word = |reason: Reason| (part.line + object.line - 1, reason.word());
+                (object.object.kind, object.surprise.map(word))
             })
         });
         found.collect()

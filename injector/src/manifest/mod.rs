@@ -12,6 +12,7 @@ mod edit;
 mod left_alone;
 mod list;
 mod pod_template;
+mod pod_template_rule;
 mod render;
 mod source;
 mod tree;
@@ -22,8 +23,9 @@ use serde_json::Value;
 pub use document::Document;
 use document::Role;
 use edit::Edited;
-pub use left_alone::{LeftAlone, Surprise};
+pub use left_alone::LeftAlone;
 pub use pod_template::PodTemplate;
+pub use pod_template_rule::{PodTemplateRule, PodTemplateRuleError};
 use render::Style;
 use source::Source;
 use tree::{Node, NodeKind};
@@ -39,6 +41,7 @@ pub struct Manifest<'a> {
     /// True if the text has no anchors, tags and the like.
     ordinary: bool,
     role: Role,
+    rules: &'a [PodTemplateRule],
     pods: Vec<PodTemplate>,
 }
 
@@ -82,7 +85,15 @@ impl<'a> Manifest<'a> {
     /// Parses a document. A document without a workload of a known kind has no pod templates, and
     /// only has to be YAML.
     pub fn read(document: &Document<'a>) -> Result<Self, ManifestError> {
-        Self::read_text(document).map_err(|error| match error {
+        Self::read_by_rules(document, &[])
+    }
+
+    /// Parses a document as [`Manifest::read`] does, with pod templates in further kinds.
+    pub fn read_by_rules(
+        document: &Document<'a>,
+        rules: &'a [PodTemplateRule],
+    ) -> Result<Self, ManifestError> {
+        Self::read_text(document, rules).map_err(|error| match error {
             ManifestError::Read(mut error) if error.line > 0 => {
                 error.line += document.line - 1;
                 error.into()
@@ -136,11 +147,14 @@ impl<'a> Manifest<'a> {
         })
     }
 
-    fn read_text(document: &Document<'a>) -> Result<Self, ManifestError> {
+    fn read_text(
+        document: &Document<'a>,
+        rules: &'a [PodTemplateRule],
+    ) -> Result<Self, ManifestError> {
         let &Document { text, line, role, .. } = document;
         let source = Source::new(text);
         let (value, pods) = (Value::Null, Vec::new());
-        let mut manifest = Self { source, root: None, value, ordinary: false, role, pods };
+        let mut manifest = Self { source, root: None, value, ordinary: false, role, rules, pods };
         if role == Role::BesideItems {
             return Ok(manifest);
         }
@@ -150,13 +164,13 @@ impl<'a> Manifest<'a> {
         };
         // The text of an item is a sequence with one item, because it includes the dash.
         let dash = matches!(role, Role::Item(_)).then(|| root.item("0")).flatten();
-        if may_hold_pods(dash.map_or(&root, |item| &item.value)) {
+        if may_hold_pods(dash.map_or(&root, |item| &item.value), rules) {
             let ordinary = yaml::of_events(events.into_iter().map(|(event, ..)| event));
             manifest.ordinary = ordinary.is_some();
             manifest.value = ordinary.map_or_else(|| yaml::parse_file(text), Ok)?;
             manifest.pods = match dash {
-                Some(_) => pod_template::find_in_items(&manifest.value),
-                None => pod_template::find(&manifest.value),
+                Some(_) => pod_template::find_in_items(&manifest.value, rules),
+                None => pod_template::find(&manifest.value, rules),
             };
             // Except for aliases, the pods come in the order of the text, so each line is counted
             // once.
@@ -214,12 +228,18 @@ impl<'a> Manifest<'a> {
 
 /// True if the document may hold pods, judged by the text alone. A document of another kind may
 /// hold content that only its own parser understands.
-fn may_hold_pods(root: &Node) -> bool {
+fn may_hold_pods(root: &Node, rules: &[PodTemplateRule]) -> bool {
     let NodeKind::Collection(collection) = &root.kind else {
         return false;
     };
     match root.entry("kind").map(|item| &item.value.kind) {
-        Some(NodeKind::Scalar(kind)) => pod_template::is_known(kind),
+        Some(NodeKind::Scalar(kind)) => {
+            let api_version = match root.entry("apiVersion").map(|item| &item.value.kind) {
+                Some(NodeKind::Scalar(api_version)) => Some(&**api_version),
+                _ => None,
+            };
+            pod_template::is_known(api_version, kind, rules)
+        }
         Some(NodeKind::Alias(_)) => true,
         Some(_) => false,
         None => collection.map && root.entry("<<").is_some(),

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::pod_template_rule::PodTemplateRule;
 use crate::kubernetes::workload::Workload;
 
 /// A pod template or a pod of a document.
@@ -24,14 +25,22 @@ impl PodTemplate {
     }
 }
 
-/// True if objects of the kind can hold a pod.
-pub(super) fn is_known(kind: &str) -> bool {
-    KINDS.iter().any(|known| known.kind == kind) || kind == LIST
+/// True if objects of the kind can hold a pod, by the rules or without them. An `apiVersion` may be
+/// unknown.
+pub(super) fn is_known(api_version: Option<&str>, kind: &str, rules: &[PodTemplateRule]) -> bool {
+    KINDS.iter().any(|known| known.kind == kind)
+        || kind == LIST
+        || all(rules).any(|rule| rule.applies(api_version, kind))
 }
 
-/// True if injection supports the kind in this API version.
-pub(super) fn is_injected(api_version: &str, kind: &str) -> bool {
-    KINDS.iter().any(|known| (known.api_version, known.kind) == (api_version, kind))
+/// True if a rule is about the kind.
+pub(super) fn has_rule(api_version: &str, kind: &str, rules: &[PodTemplateRule]) -> bool {
+    all(rules).any(|rule| rule.applies(Some(api_version), kind))
+}
+
+/// Returns the given rules and the built-in ones.
+fn all(rules: &[PodTemplateRule]) -> impl Iterator<Item = &PodTemplateRule> {
+    rules.iter().chain(PodTemplateRule::built_in())
 }
 
 /// Returns the kind with the same name in any letter case, and its API versions.
@@ -43,54 +52,77 @@ pub(super) fn meant(word: &str) -> Option<(&'static str, Vec<&'static str>)> {
     Some((kind, known.iter().map(|known| known.api_version).collect()))
 }
 
-/// Returns the position of every pod template of a document, including absent ones.
-pub(super) fn find(document: &Value) -> Vec<PodTemplate> {
-    let mut found = Vec::new();
-    look(document, &mut Vec::new(), &mut found);
-    found
+/// Returns the position of every pod template of a document. A workload of a kind that Istio's
+/// command knows has one even if it is absent.
+pub(super) fn find(document: &Value, rules: &[PodTemplateRule]) -> Vec<PodTemplate> {
+    let mut search = Search { rules, place: Vec::new(), found: Vec::new() };
+    search.look(document);
+    search.found
 }
 
 /// Returns the positions of the pod templates in a sequence of objects.
-pub(super) fn find_in_items(items: &Value) -> Vec<PodTemplate> {
-    let mut found = Vec::new();
-    look_at_items(items, &mut Vec::new(), &mut found);
-    found
+pub(super) fn find_in_items(items: &Value, rules: &[PodTemplateRule]) -> Vec<PodTemplate> {
+    let mut search = Search { rules, place: Vec::new(), found: Vec::new() };
+    search.look_at_items(items);
+    search.found
 }
 
-fn look_at_items(items: &Value, place: &mut Vec<String>, found: &mut Vec<PodTemplate>) {
-    let items = items.as_array().map_or(&[][..], Vec::as_slice);
-    for (index, item) in items.iter().enumerate() {
-        place.push(index.to_string());
-        look(item, place, found);
-        place.pop();
-    }
+struct Search<'a> {
+    rules: &'a [PodTemplateRule],
+    /// The keys and indexes that lead to the object.
+    place: Vec<String>,
+    found: Vec<PodTemplate>,
 }
 
-fn look(value: &Value, place: &mut Vec<String>, found: &mut Vec<PodTemplate>) {
-    let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let (api_version, kind) = (text("/apiVersion"), text("/kind"));
-    if (api_version, kind) == ("v1", LIST) {
-        place.push("items".to_owned());
-        look_at_items(&value["items"], place, found);
-        place.pop();
-        return;
+impl Search<'_> {
+    fn look_at_items(&mut self, items: &Value) {
+        let items = items.as_array().map_or(&[][..], Vec::as_slice);
+        for (index, item) in items.iter().enumerate() {
+            self.place.push(index.to_string());
+            self.look(item);
+            self.place.pop();
+        }
     }
-    let known = KINDS.iter().find(|known| (known.api_version, known.kind) == (api_version, kind));
-    let Some(known) = known else { return };
-    let name = match text("/metadata/name") {
-        "" => text("/metadata/generateName"),
-        name => name,
-    };
-    let workload = Workload {
-        api_version: api_version.to_owned(),
-        kind: kind.to_owned(),
-        name: name.to_owned(),
-        namespace: text("/metadata/namespace").to_owned(),
-    };
-    let outer = place.len();
-    let inner = known.template.iter().map(|&key| key.to_owned());
-    let place = place.iter().cloned().chain(inner).collect();
-    found.push(PodTemplate { workload, place, line: 0, outer });
+
+    fn look(&mut self, value: &Value) {
+        let text =
+            |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let (api_version, kind) = (text("/apiVersion"), text("/kind"));
+        if (api_version, kind) == ("v1", LIST) {
+            self.place.push("items".to_owned());
+            self.look_at_items(&value["items"]);
+            self.place.pop();
+            return;
+        }
+        let known = KINDS.iter().filter(|it| (it.api_version, it.kind) == (api_version, kind));
+        let known = known.map(|known| known.template.iter().map(|&key| key.to_owned()).collect());
+        let mut templates: Vec<Vec<String>> = known.collect();
+        for rule in all(self.rules).filter(|rule| rule.applies(Some(api_version), kind)) {
+            let others: Vec<_> = rule.find(value);
+            let others = others.into_iter().filter(|place| !templates.contains(place));
+            templates.extend(others.collect::<Vec<_>>());
+        }
+        if templates.is_empty() {
+            return;
+        }
+        let name = match text("/metadata/name") {
+            "" => text("/metadata/generateName"),
+            name => name,
+        };
+        let workload = Workload {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            namespace: text("/metadata/namespace").to_owned(),
+        };
+        let outer = self.place.len();
+        self.found.extend(templates.into_iter().map(|inner| PodTemplate {
+            workload: workload.clone(),
+            place: [&*self.place, &inner].concat(),
+            line: 0,
+            outer,
+        }));
+    }
 }
 
 /// A kind that holds a pod, and the path of the pod template.

@@ -1,35 +1,28 @@
-//! `istioctl kube-inject`: sidecar injection for the workloads of a file.
+//! `istioctl kube-inject`: sidecar injection for the workloads of files.
 
 mod cluster_state;
 mod document_flags;
-mod injection_source;
+mod files;
+mod finding;
+mod injection_flags;
 mod operator_file;
+mod output_flags;
 mod tally;
 mod webhook;
 mod workloads;
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
-use anyhow::{Context, anyhow};
 use clap::Args;
-use documents::notice::Notice;
-use injector::inject::policy::Rules;
-use injector::kubernetes::native_sidecars::NativeSidecars;
 use injector::manifest;
-use injector::settings::{Process, Settings};
-use injector::sources::config_maps::ReadError;
-use injector::sources::{Text, Texts};
-use kube_access::with_causes;
 
-use crate::cluster::{Cluster, ClusterClient};
-use crate::{Failure, Streams, cluster, output};
-use cluster_state::{ClusterSnapshot, Questions};
-use document_flags::DocumentFlags;
-use injection_source::InjectionInputs;
+use crate::cluster::ClusterClient;
+use crate::inputs::InputFlags;
+use crate::{Failure, Outcome, Streams, output};
+use files::InjectedFile;
+use finding::{Finding, FindingResult, Title};
+use injection_flags::InjectionFlags;
+use output_flags::{Destination, OutputFlags};
 use tally::Tally;
-use webhook::Webhook;
-use workloads::{Injected, in_order, namespaces};
+use workloads::{Injected, in_order};
 
 /// Add the sidecar to the workloads of a file
 ///
@@ -56,38 +49,12 @@ use workloads::{Injected, in_order, namespaces};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct KubeInject {
-    /// The file to inject; `-` is standard input
-    #[arg(short, long, value_name = "FILE")]
-    filename: PathBuf,
-    /// Output file; standard output by default
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
     #[command(flatten)]
-    documents: DocumentFlags,
-    /// The control plane's revision; with a cluster, by default the one with the tag `default`
-    #[arg(short, long, default_value = "", hide_default_value = true)]
-    revision: String,
-    /// Makes the proxy a native sidecar, unless the pod decides; `auto` depends on the cluster's
-    /// nodes, and is `true` without a cluster
-    #[arg(
-        long = "enable-native-sidecars",
-        env = "ENABLE_NATIVE_SIDECARS",
-        value_name = "auto|true|false",
-        default_value = "auto"
-    )]
-    native_sidecars: NativeSidecars,
-    /// The compliance policy passed to the proxy
-    #[arg(
-        long = "compliance-policy",
-        env = "COMPLIANCE_POLICY",
-        value_name = "POLICY",
-        default_value = "",
-        hide_default_value = true
-    )]
-    compliance_policy: String,
-    /// The platform; with `openshift`, the platform sets the users of a pod
-    #[arg(long, env = "PLATFORM", default_value = "", hide_default_value = true)]
-    platform: String,
+    files: InputFlags,
+    #[command(flatten)]
+    output: OutputFlags,
+    #[command(flatten)]
+    injection: InjectionFlags,
     /// Fail if an object is skipped although it looks like a workload: an unknown kind with a pod
     /// template, a kind in the wrong letter case, a workload without apiVersion, or a document that
     /// is not an object
@@ -101,188 +68,109 @@ impl KubeInject {
         &self,
         cluster_client: ClusterClient<'_>,
         streams: &mut Streams<'_>,
-    ) -> Result<(), Failure> {
-        let given = self.documents.read().map_err(Failure::from_error)?;
-        let names_cluster = cluster_client.flags.is_given() || self.documents.name_config_maps();
-        let (inputs, (file, text)) = if names_cluster {
-            let inputs =
-                async |asked: Cluster| self.of_cluster(asked, given, cluster_client, streams).await;
-            cluster::ask(cluster_client.flags, inputs)
-        } else {
-            if cluster::is_named_by_environment() && !given.are_complete() {
-                streams.say(&format!("using {}; {NO_CLUSTER}", given.sources()));
-            }
-            self.of_files(&given, cluster_client.namespace, streams)
+    ) -> Result<Outcome, Failure> {
+        if self.output.destination() == Destination::InPlace && self.files.name_standard_input() {
+            return Err(Failure::Usage(NO_FILE.to_owned()));
         }
-        .map_err(Failure::from_error)?;
-        let mut injected = Vec::new();
-        let mut errors = Vec::new();
-        let mut tally = Tally::default();
-        let documents = manifest::Document::split(&text).into_iter();
-        let documents: Vec<_> = documents.flat_map(manifest::Document::parts).collect();
-        let outcomes = in_order(&documents, |document| Injected::new(&inputs, document));
-        for (document, outcome) in documents.iter().zip(outcomes) {
-            let place = || format!("{file}: document {}", document.number);
-            for message in outcome.messages {
-                streams.say(&message);
-            }
-            for surprise in outcome.surprises.into_iter().map(|error| error.context(place())) {
-                if self.strict {
-                    errors.push(surprise);
-                } else {
-                    streams.say(&format!("warning: {surprise:#}"));
+        let files = self.files.read(streams).map_err(Failure::Errors)?;
+        let inputs =
+            self.injection.inputs((&files, self.files.pod_templates()), cluster_client, streams);
+        let inputs = inputs.map_err(Failure::from_error)?;
+        let documents: Vec<_> = files
+            .iter()
+            .flat_map(|file| {
+                let documents = manifest::Document::split(&file.text).into_iter();
+                documents.flat_map(manifest::Document::parts).map(move |part| (file, part))
+            })
+            .collect();
+        let outcomes = in_order(&documents, |(_, document)| Injected::new(&inputs, document));
+        let mut injected: Vec<_> = files.iter().map(InjectedFile::new).collect();
+        let (mut errors, mut tally) = (Vec::new(), Tally::default());
+        let mut outcomes = documents.iter().zip(outcomes).peekable();
+        for into in &mut injected {
+            while let Some(((file, document), outcome)) =
+                outcomes.next_if(|((file, _), _)| std::ptr::eq(*file, into.file))
+            {
+                let place = || format!("{file}: document {}", document.number);
+                outcome.findings.iter().for_each(|finding| tally.add(finding));
+                match outcome.text {
+                    Ok(text) => into.parts.push(text),
+                    Err(failed) => {
+                        errors.extend(failed.into_iter().map(|error| error.context(place())));
+                    }
                 }
-            }
-            tally.add(outcome.tally);
-            match outcome.text {
-                Ok(text) => injected.push(text),
-                Err(failed) => {
-                    errors.extend(failed.into_iter().map(|error| error.context(place())));
-                }
+                errors.extend(self.report(&outcome.findings, &place(), files.len() > 1, streams));
+                into.findings.extend(outcome.findings);
             }
         }
         if !errors.is_empty() {
             return Err(Failure::Errors(errors));
         }
-        match &self.output {
-            Some(path) if path != Path::new(STANDARD) => output::write_file(path, &injected),
-            _ => output::write_parts(streams.output, &injected),
+        let outcome = match self.output.destination() {
+            Destination::Check => Ok(check(&injected, streams)),
+            Destination::File(path) => {
+                output::write_file(path, &files::stream(injected)).map(|()| Outcome::Done)
+            }
+            Destination::InPlace => files::write_back(&injected).map(|()| Outcome::Done),
+            Destination::StandardOutput => {
+                let stream = files::stream(injected);
+                output::write_parts(streams.output, &stream).map(|()| Outcome::Done)
+            }
+        };
+        let outcome = outcome.map_err(Failure::from_error)?;
+        match &*files {
+            [file] => streams.say(&format!("{file}: {tally}")),
+            files => streams.say(&format!("{} files: {tally}", files.len())),
         }
-        .map_err(Failure::from_error)?;
-        streams.say(&format!("{file}: {tally}"));
-        Ok(())
+        Ok(outcome)
     }
 
-    /// Returns the settings from files and built-in defaults, and the input file with its name for
-    /// messages.
-    fn of_files(
+    /// Prints the messages about a document. Returns those that are errors.
+    fn report(
         &self,
-        given: &Texts,
-        namespace: &str,
+        findings: &[Finding],
+        place: &str,
+        several: bool,
         streams: &mut Streams<'_>,
-    ) -> anyhow::Result<(InjectionInputs, (String, String))> {
-        let process = self.process(&self.revision);
-        let settings = settings(given, process, Rules::Manual, streams)?;
-        let inputs = InjectionInputs::from_files(settings, namespace);
-        Ok((inputs, self.read(streams)?))
-    }
-
-    /// Returns the settings and the cluster snapshot that the cluster's injector uses, and the
-    /// input file.
-    async fn of_cluster(
-        &self,
-        Cluster { client, name: cluster }: Cluster,
-        given: Texts,
-        cluster_client: ClusterClient<'_>,
-        streams: &mut Streams<'_>,
-    ) -> anyhow::Result<(InjectionInputs, (String, String))> {
-        let words = || cluster.clone();
-        // The rules of `kube-inject` apply to a file's templates, those of admission to a
-        // cluster's.
-        let rules = if given.inject_config.is_some() { Rules::Manual } else { Rules::Admission };
-        let webhook =
-            Webhook::of_cluster(&client, cluster_client.control_plane, &self.revision, streams);
-        let webhook = webhook.await.with_context(words)?;
-        let maps = self.documents.config_maps(cluster_client.control_plane, &webhook.revision);
-        let texts = maps.complete(client.clone(), given).await;
-        let texts = texts.map_err(|error| unread(&error, &webhook)).with_context(words)?;
-        let settings = settings(&texts, self.process(&webhook.revision), rules, streams)?;
-        let (name, text) = self.read(streams)?;
-        let namespace = match cluster_client.namespace {
-            "" => client.default_namespace(),
-            given => given,
+    ) -> Vec<anyhow::Error> {
+        let before = if several { format!("{place}: ") } else { String::new() };
+        let mut errors = Vec::new();
+        for finding in findings {
+            for message in finding.messages(&before) {
+                streams.say(&message);
+            }
+            let Some(surprise) = finding.surprise(place) else { continue };
+            if self.strict {
+                errors.push(surprise);
+            } else {
+                streams.say(&format!("warning: {surprise:#}"));
+            }
         }
-        .to_owned();
-        let questions = Questions {
-            nodes: self.native_sidecars == NativeSidecars::Auto,
-            proxy_configs: rules == Rules::Admission,
-            namespaces: namespaces(&text, &namespace),
-        };
-        let snapshot = ClusterSnapshot::ask(client, questions, &settings, streams);
-        let snapshot = snapshot.await.with_context(words)?;
-        let path_env = match rules {
-            Rules::Admission => webhook.path_env,
-            Rules::Manual => Vec::new(),
-        };
-        let inputs = InjectionInputs { settings, rules, namespace, path_env, snapshot };
-        Ok((inputs, (name, text)))
+        errors
     }
+}
 
-    fn process(&self, revision: &str) -> Process {
-        Process {
-            // As in Istio's command, templates see the default revision without a name.
-            revision: if revision == "default" { "" } else { revision }.to_owned(),
-            native_sidecars: self.native_sidecars.by_default(),
-            compliance_policy: self.compliance_policy.clone(),
-            openshift: self.platform == "openshift",
+/// Lists the workloads that would change.
+fn check(injected: &[InjectedFile<'_>], streams: &mut Streams<'_>) -> Outcome {
+    for file in injected {
+        let changed = file.findings.iter().filter(|it| it.result == FindingResult::Injected);
+        let mut lines: Vec<_> = changed
+            .map(|Finding { line, object, .. }| {
+                format!("{}: line {line}: {} would be injected", file.file, Title(object))
+            })
+            .collect();
+        // An object may have several pod templates.
+        lines.dedup();
+        for line in &lines {
+            streams.say(line);
         }
     }
-
-    /// Returns the name of the input for messages, and its text.
-    fn read(&self, streams: &mut Streams<'_>) -> anyhow::Result<(String, String)> {
-        let (name, bytes) = if self.filename == Path::new(STANDARD) {
-            let mut bytes = Vec::new();
-            streams.input.read_to_end(&mut bytes).context("standard input")?;
-            ("standard input".to_owned(), bytes)
-        } else {
-            let name = self.filename.display().to_string();
-            let bytes = fs::read(&self.filename).with_context(|| format!("--filename {name}"))?;
-            (name, bytes)
-        };
-        let text = String::from_utf8(bytes).with_context(|| format!("{name}: not UTF-8 text"))?;
-        Ok((name, text))
-    }
+    let changed = injected.iter().any(InjectedFile::is_changed);
+    if changed { Outcome::WouldChange } else { Outcome::Done }
 }
 
-/// Parses the documents, and prints warnings about them.
-fn settings(
-    texts: &Texts,
-    process: Process,
-    rules: Rules,
-    streams: &mut Streams<'_>,
-) -> anyhow::Result<Settings> {
-    let mut settings = Settings::parse(&texts.documents(), process)?;
-    if rules == Rules::Manual {
-        keep_templates_alone(&mut settings, texts.inject_config.as_ref());
-    }
-    for notice in &settings.notices {
-        streams.say(&format!("warning: {notice}"));
-    }
-    Ok(settings)
-}
-
-/// Keeps only the templates of a file, as Istio's command does. Adds a warning for each part that
-/// has no effect.
-fn keep_templates_alone(settings: &mut Settings, config: Option<&Text>) {
-    let without_effect = settings.inject.keep_templates_alone();
-    let Some(config) = config else { return };
-    settings.notices.extend(without_effect.into_iter().map(|key| Notice {
-        origin: config.source.clone(),
-        path: key.to_owned(),
-        problem: "is used only by the webhook".to_owned(),
-    }));
-}
-
-/// Returns the error for unreadable documents of a cluster, with a hint for the user.
-fn unread(error: &ReadError, webhook: &Webhook) -> anyhow::Error {
-    let by_tag = match &webhook.tagged_by {
-        Some(name) => format!(
-            "\n  hint: revision {} is the one with the tag default, by \
-             MutatingWebhookConfiguration {name}",
-            webhook.revision
-        ),
-        None => String::new(),
-    };
-    anyhow!("{}{by_tag}{WHERE_ELSE}", with_causes(error))
-}
-
-const NO_CLUSTER: &str = "hint: KUBECONFIG is set, but the configuration of its cluster is used \
-                          only with --context or --kubeconfig";
-/// File name that means standard input or output.
-const STANDARD: &str = "-";
-const WHERE_ELSE: &str = "\n  hint: --istioNamespace names the control plane's namespace, \
---revision its revision, --injectConfigMapName and --meshConfigMapName its ConfigMaps; with \
---injectConfigFile, --valuesFile and --meshConfigFile files replace them";
+const NO_FILE: &str = "error: --in-place: standard input is not a file\n  hint: name files or \
+                       directories with --filename";
 
 const EXAMPLES: &str = "\
 Examples:

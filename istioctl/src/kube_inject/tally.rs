@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::finding::{Finding, FindingResult};
+
 /// Counts for a file or a part of it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Tally {
@@ -14,14 +16,15 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Adds the counts of another part.
-    pub(super) fn add(&mut self, other: Self) {
-        self.injected += other.injected;
-        for (word, count) in other.skipped {
-            *self.skipped.entry(word).or_default() += count;
-        }
-        for (kind, count) in other.left_alone {
-            *self.left_alone.entry(kind).or_default() += count;
+    /// Counts an object.
+    pub(super) fn add(&mut self, finding: &Finding) {
+        match &finding.result {
+            FindingResult::Injected | FindingResult::Unchanged => self.injected += 1,
+            FindingResult::NotAWorkload(_) => {
+                *self.left_alone.entry(finding.object.kind.clone()).or_default() += 1;
+            }
+            FindingResult::Rejected { .. } => {}
+            FindingResult::Skipped(reason) => *self.skipped.entry(reason.word()).or_default() += 1,
         }
     }
 }
@@ -65,16 +68,16 @@ mod tests {
 
     #[test]
     fn counts_are_shown_with_the_most_frequent_first() {
-        let mut tally = Tally::default();
-        assert_eq!(tally.to_string(), "0 injected, 0 skipped, 0 skipped because of their kind");
+        assert_eq!(
+            Tally::default().to_string(),
+            "0 injected, 0 skipped, 0 skipped because of their kind"
+        );
         let kinds = (0..10).map(|n| (format!("Kind{n}"), n));
-        tally.add(Tally {
+        let tally = Tally {
             injected: 2,
-            skipped: BTreeMap::from([("host_network", 1)]),
+            skipped: BTreeMap::from([("host_network", 2), ("inject_label", 3)]),
             left_alone: kinds.chain([(String::new(), 3)]).filter(|(_, n)| *n > 0).collect(),
-        });
-        let skipped = BTreeMap::from([("host_network", 1), ("inject_label", 3)]);
-        tally.add(Tally { skipped, ..Tally::default() });
+        };
         assert_eq!(
             tally.to_string(),
             "2 injected, 5 skipped (3 inject_label, 2 host_network), 48 skipped because of their kind (9 Kind9, 8 Kind8, 7 Kind7, 6 Kind6, 5 Kind5, 4 Kind4, 3 Kind3, 3 without a kind, \

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZero;
-use std::{fmt, thread};
+use std::thread;
 
 use anyhow::anyhow;
 use injector::inject::{InjectError, Injection, InjectionOutcome, Target, inject};
-use injector::manifest::{self, LeftAlone, Manifest, PodTemplate, Surprise};
+use injector::manifest::{self, Manifest, PodTemplate, PodTemplateRule};
 use injector::overlay::error::{OverlayError, TemplateSource};
 use injector::settings::annotations::{AnnotationError, key};
 use reason::{Reason, words};
 use serde_json::Value;
 
-use super::injection_source::InjectionInputs;
-use super::tally::Tally;
+use super::finding::{Finding, FindingResult, Title};
+use super::injection_flags::InjectionInputs;
 
 /// Maps the items on all cores, in runs of neighbours. The results are in the order of the items.
 pub(super) fn in_order<'a, T: Sync, R: Send>(
@@ -39,91 +39,80 @@ pub(super) fn in_order<'a, T: Sync, R: Send>(
 pub(super) struct Injected {
     /// The new text, or the errors.
     pub(super) text: Result<String, Vec<anyhow::Error>>,
-    /// Warnings for the user.
-    pub(super) messages: Vec<String>,
-    /// Warnings about unchanged objects whose author may have expected an injection.
-    pub(super) surprises: Vec<anyhow::Error>,
-    pub(super) tally: Tally,
+    /// One result for each pod template and each object without one, in the order of their lines.
+    pub(super) findings: Vec<Finding>,
 }
 
 impl Injected {
     /// Injects the workloads of a document.
     pub(super) fn new(inputs: &InjectionInputs, document: &manifest::Document<'_>) -> Self {
-        let (text, messages) = (Ok(String::new()), Vec::new());
-        let (surprises, tally) = (Vec::new(), Tally::default());
-        let mut this = Self { text, messages, surprises, tally };
-        match Manifest::read(document) {
-            Ok(manifest) => {
-                for object in manifest.left_alone() {
-                    this.leave_alone(object, document);
-                }
-                this.text = this.inject(inputs, document, &manifest);
-            }
-            Err(error) => this.text = Err(vec![error.into()]),
-        }
-        this
-    }
-
-    fn leave_alone(&mut self, object: LeftAlone, document: &manifest::Document<'_>) {
-        let LeftAlone { kind, surprise } = object;
-        *self.tally.left_alone.entry(kind).or_default() += 1;
-        self.surprises.extend(surprise.map(|Surprise { line, title, reason }| {
-            let place = format!("line {}", document.line + line - 1);
-            let place = if title.is_empty() { place } else { format!("{place}: {title}") };
-            anyhow!("{reason}").context(place)
+        let manifest = match Manifest::read_by_rules(document, &inputs.pod_templates) {
+            Ok(manifest) => manifest,
+            Err(error) => return Self { text: Err(vec![error.into()]), findings: Vec::new() },
+        };
+        let (text, mut findings) = inject_all(inputs, document, &manifest);
+        findings.extend(manifest.left_alone().into_iter().map(|alone| Finding {
+            line: document.line + alone.line - 1,
+            object: alone.object,
+            result: FindingResult::NotAWorkload(alone.surprise),
+            warnings: Vec::new(),
         }));
+        findings.sort_by_key(|finding| finding.line);
+        Self { text, findings }
     }
+}
 
-    fn inject(
-        &mut self,
-        inputs: &InjectionInputs,
-        document: &manifest::Document<'_>,
-        manifest: &Manifest<'_>,
-    ) -> Result<String, Vec<anyhow::Error>> {
-        let mut injections: Vec<(&PodTemplate, Box<Injection>, json_patch::Patch)> = Vec::new();
-        let mut errors = Vec::new();
-        for template in manifest.pods() {
-            let title = Title(template);
-            match injected_template(inputs, manifest, template) {
-                Ok(InjectionOutcome::Injected(injection)) => {
-                    self.tally.injected += 1;
-                    self.messages.extend(warning_lines(&title, &injection.warnings));
-                    let patch = injection.patch().owned();
-                    injections.push((template, injection, patch));
-                }
-                Ok(InjectionOutcome::Skipped { reason, warnings }) => {
-                    *self.tally.skipped.entry(reason.word()).or_default() += 1;
-                    self.messages.push(skipped(&title, &reason));
-                    self.messages.extend(warning_lines(&title, &warnings));
-                }
-                Err(error) => errors.extend(faults(error).into_iter().map(|(path, error)| {
+/// Injects the pod templates of a document.
+fn inject_all(
+    inputs: &InjectionInputs,
+    document: &manifest::Document<'_>,
+    manifest: &Manifest<'_>,
+) -> (Result<String, Vec<anyhow::Error>>, Vec<Finding>) {
+    let mut injections: Vec<(usize, &PodTemplate, Box<Injection>, json_patch::Patch)> = Vec::new();
+    let (mut findings, mut errors) = (Vec::new(), Vec::new());
+    for template in manifest.pods() {
+        let (result, warnings) = match injected_template(inputs, manifest, template) {
+            Ok(InjectionOutcome::Injected(mut injection)) => {
+                let warnings = std::mem::take(&mut injection.warnings);
+                let patch = injection.patch().owned();
+                let unchanged = patch.is_empty();
+                injections.push((findings.len(), template, injection, patch));
+                let result =
+                    if unchanged { FindingResult::Unchanged } else { FindingResult::Injected };
+                (result, warnings)
+            }
+            Ok(InjectionOutcome::Skipped { reason, warnings }) => {
+                (FindingResult::Skipped(reason), warnings)
+            }
+            Err(error) => {
+                let rejected =
+                    FindingResult::Rejected { word: error.word(), message: error.to_string() };
+                errors.extend(faults(error).into_iter().map(|(path, error)| {
                     let line = manifest.line_of(template, &path);
                     let line = line.map_or(template.line, |line| document.line + line - 1);
-                    error.context(format!("line {line}: {title}"))
-                })),
+                    error.context(format!("line {line}: {}", Title(&template.workload)))
+                }));
+                (rejected, Vec::new())
             }
-        }
-        if !errors.is_empty() {
-            return Err(errors);
-        }
-        let edits: Vec<_> = injections
-            .iter()
-            .map(|(template, injection, patch)| manifest::Edit {
-                template,
-                patch,
-                pod: &injection.pod,
-            })
-            .collect();
-        for edit in &edits {
-            let lost = manifest.comments_lost(edit).into_iter();
-            let lines: Vec<_> = lost.map(|line| (document.line + line - 1).to_string()).collect();
-            let title = Title(edit.template);
-            self.messages.extend((!lines.is_empty()).then(|| comments_lost(&title, &lines)));
-        }
-        manifest
-            .edit(&edits)
-            .map_err(|error| vec![anyhow!(error).context(format!("line {}", document.line))])
+        };
+        let object = template.workload.clone();
+        findings.push(Finding { line: template.line, object, result, warnings });
     }
+    if !errors.is_empty() {
+        return (Err(errors), findings);
+    }
+    let mut edits = Vec::new();
+    for (at, template, injection, patch) in &injections {
+        let edit = manifest::Edit { template, patch, pod: &injection.pod };
+        let lost = manifest.comments_lost(&edit).into_iter();
+        let lines: Vec<_> = lost.map(|line| (document.line + line - 1).to_string()).collect();
+        findings[*at].warnings.extend((!lines.is_empty()).then(|| comments_lost(&lines)));
+        edits.push(edit);
+    }
+    let text = manifest.edit(&edits);
+    let text =
+        text.map_err(|error| vec![anyhow!(error).context(format!("line {}", document.line))]);
+    (text, findings)
 }
 
 fn injected_template(
@@ -170,10 +159,10 @@ fn faults(error: InjectError) -> Vec<(Vec<String>, anyhow::Error)> {
 }
 
 /// Returns the namespaces of the workloads of a file; invalid documents are skipped.
-pub(super) fn namespaces(text: &str, default: &str) -> BTreeSet<String> {
+pub(super) fn namespaces(text: &str, rules: &[PodTemplateRule], default: &str) -> BTreeSet<String> {
     let documents = manifest::Document::split(text).into_iter();
     let parts = documents.flat_map(manifest::Document::parts);
-    let manifests = parts.filter_map(|part| Manifest::read(&part).ok());
+    let manifests = parts.filter_map(|part| Manifest::read_by_rules(&part, rules).ok());
     let of_manifest = |manifest: Manifest<'_>| {
         let templates = manifest.pods().iter();
         let name = |template| namespace_of(manifest.pod(template), template, default).to_owned();
@@ -189,40 +178,12 @@ fn namespace_of<'a>(pod: &'a Value, template: &'a PodTemplate, default: &'a str)
     namespaces.into_iter().find(|name| !name.is_empty()).unwrap_or_default()
 }
 
-fn warning_lines(title: &Title<'_>, reasons: &[Reason]) -> Vec<String> {
-    reasons.iter().map(|reason| format!("warning: {title}: {reason}")).collect()
-}
-
-fn comments_lost(title: &Title<'_>, lines: &[String]) -> String {
+fn comments_lost(lines: &[String]) -> Reason {
     let lines = lines.join(", ");
     let message = format!(
         "the comments of line {lines} are lost, because their container moves to another list"
     );
-    let reason = Reason::new(words::COMMENTS_LOST, message);
-    format!("warning: {title}: {reason}")
-}
-
-/// Returns the message about a skipped workload: Istio's wording, which scripts look for, and the
-/// reason.
-fn skipped(title: &Title<'_>, reason: &Reason) -> String {
-    let words = match reason.word() {
-        "host_network" => "has host networking enabled",
-        _ => "has sidecar injection disabled",
-    };
-    format!("===> Skipping injection because {title} {words}\n     {reason}")
-}
-
-/// Display of a workload as `Deployment "namespace/name"`.
-struct Title<'a>(&'a PodTemplate);
-
-impl fmt::Display for Title<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let workload = &self.0.workload;
-        match workload.namespace.as_str() {
-            "" => write!(f, "{} \"{}\"", workload.kind, workload.name),
-            namespace => write!(f, "{} \"{namespace}/{}\"", workload.kind, workload.name),
-        }
-    }
+    Reason::new(words::COMMENTS_LOST, message)
 }
 
 /// Fewer documents are finished before another thread has started.

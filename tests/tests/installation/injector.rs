@@ -28,7 +28,9 @@ impl Injector {
     /// Starts the program as [`Injector::of_manifests`] with further flags, and without waiting.
     pub(crate) fn launch(fixture: &Fixture, rendered: &str, further: &[String]) -> Result<Self> {
         let documents = documents(rendered)?;
-        let deployment = documents.iter().find(|one| one["kind"] == "Deployment");
+        let deployment = documents.iter().find(|one| {
+            one["kind"] == "Deployment" && one["metadata"]["labels"]["app"] == "sidecar-injector"
+        });
         let deployment = deployment.context("there is no Deployment")?;
         let pod = &deployment["spec"]["template"]["spec"];
         let container = &pod["containers"][0];

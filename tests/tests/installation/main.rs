@@ -6,6 +6,7 @@
 //! ports.
 
 mod apply;
+mod beside_istiod;
 mod direct_calls;
 mod files;
 mod fixture;
@@ -42,7 +43,7 @@ fn main() -> Result<ExitCode> {
     }
     arguments.test_threads = Some(1);
     let network = Namespace::create()?;
-    network.ip(&format!("address add {SERVICES} dev lo"))?;
+    network.ip(&format!("address add {SERVICES} dev lo\naddress add {PODS} dev lo"))?;
     network.enter()?;
     let fixture = Arc::new(Fixture::start()?);
     let conclusion = libtest_mimic::run(&arguments, trials(Some(&fixture)));
@@ -89,8 +90,11 @@ fn trials(fixture: Option<&Arc<Fixture>>) -> Vec<Trial> {
         files::pods_are_injected_while_certificates_are_replaced
         uninstall::deleting_the_manifests_leaves_nothing
         migration::migration_from_istiod_and_back_injects_each_pod_once
+        beside_istiod::revision_beside_istiod_shares_its_root_alone
     ]
 }
 
 /// The address range of Services.
 const SERVICES: &str = "10.96.0.0/24";
+/// The address range of pods with a sidecar.
+const PODS: &str = "10.244.0.0/24";

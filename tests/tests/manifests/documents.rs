@@ -82,7 +82,11 @@ pub(crate) fn mesh_renderings() -> &'static [Rendering] {
         let programs = Programs::find().unwrap();
         let compositions = [
             Composition::new(&["mesh-prometheus", "mesh-grafana"]),
-            Composition { components: &["mesh-prometheus", "mesh-revision"], ..CANARY },
+            Composition {
+                components: &["mesh-prometheus", "mesh-revision"],
+                tags: &["prod", "pre-prod"],
+                ..CANARY
+            },
         ];
         let render = |composition: Composition| {
             let text = composition.render_over(&programs, "mesh").unwrap();
@@ -185,7 +189,7 @@ pub(crate) fn documents(file: &str) -> Vec<Value> {
     split(&fs::read_to_string(manifests().join(file)).unwrap())
 }
 
-fn split(text: &str) -> Vec<Value> {
+pub(crate) fn split(text: &str) -> Vec<Value> {
     text.split("\n---\n").map(|document| documents::yaml::parse(document).unwrap()).collect()
 }
 

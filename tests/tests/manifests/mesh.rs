@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use e2e::manifests::Composition;
+use e2e::programs::Programs;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -10,7 +12,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::documents::{base, documents, manifests, mesh_renderings};
+use crate::documents::{base, documents, manifests, mesh_renderings, split};
 use crate::policy::assert_restricted;
 
 fn mesh() -> Vec<Value> {
@@ -105,6 +107,21 @@ fn control_plane_survives_a_rollout_and_a_drain() {
 }
 
 #[test]
+fn components_of_the_injector_leave_the_control_plane_alone() {
+    let programs = Programs::find().unwrap();
+    let of_control_plane = |objects: Vec<Value>| -> Vec<Value> {
+        let is_own = |one: &Value| one["metadata"]["labels"]["app"] == "pilot-discovery";
+        objects.into_iter().filter(is_own).collect()
+    };
+    let expected = of_control_plane(mesh());
+    assert!(expected.len() > 8);
+    for composition in OVER_THE_MESH {
+        let rendered = split(&composition.render_over(&programs, "mesh").unwrap());
+        assert_eq!(of_control_plane(rendered), expected, "{composition:?}");
+    }
+}
+
+#[test]
 fn plaintext_discovery_is_not_reachable() {
     let service: Service = own("Service", "istiod");
     let ports = service.spec.unwrap().ports.unwrap();
@@ -126,10 +143,9 @@ fn revision_of_the_mesh_shares_no_object() {
         objects.iter().map(name).collect()
     };
     let ours = names(&canary.documents);
-    // Policies have one definition.
-    let crd = r#""CustomResourceDefinition" "peerauthentications.security.istio.io""#;
+    // The definition of policies too is the other control plane's: it would take theirs away.
     let default = names(&mesh());
-    assert_eq!(ours.intersection(&default).collect::<Vec<_>>(), [crd]);
+    assert_eq!(ours.intersection(&default).collect::<Vec<_>>(), [""; 0]);
     for name in ["Service\" \"istiod-canary", "Deployment\" \"pilot-discovery-canary"] {
         assert!(ours.contains(&format!("\"{name}\"")), "{ours:?}");
     }
@@ -155,3 +171,25 @@ fn revision_of_the_mesh_shares_no_object() {
         condition.ends_with("\"system:serviceaccount:istio-system:\" + \"pilot-discovery-canary\"")
     );
 }
+
+/// The components of the injector that can go together.
+const OVER_THE_MESH: [Composition; 2] = [
+    Composition {
+        components: &[
+            "ha",
+            "cni",
+            "network-policy",
+            "kube-system",
+            "prometheus",
+            "grafana",
+            "trust-probe",
+            "reports",
+            "require-injection",
+            "default-tag",
+            "client-certificates",
+        ],
+        revision: None,
+        tags: &["prod", "pre-prod"],
+    },
+    Composition::new(&["auto", "openshift", "csr", "csr-approval", "no-guard-policy", "aks"]),
+];

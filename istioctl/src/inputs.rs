@@ -1,0 +1,142 @@
+//! Input files of a command: files, directories and standard input.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use clap::Args;
+use injector::manifest::PodTemplateRule;
+
+use crate::Streams;
+
+/// Flags that name the input files.
+#[derive(Debug, Args)]
+pub(crate) struct InputFlags {
+    /// A file, or a directory of .yaml, .yml and .json files; `-` is standard input. May be
+    /// repeated
+    #[arg(short, long, value_name = "FILE|DIRECTORY", required = true)]
+    filename: Vec<PathBuf>,
+    /// Read the subdirectories of a directory too
+    #[arg(short = 'R', long)]
+    recursive: bool,
+    /// A pod template in another kind of objects, such as
+    /// `Widget.example.com=.spec.jobs[*].template`; any API group without GROUP. May be repeated
+    #[arg(long = "pod-template", value_name = "KIND.GROUP=.PATH")]
+    pod_templates: Vec<PodTemplateRule>,
+}
+
+/// An input file and its text.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct InputFile {
+    /// The file; `None` for standard input.
+    pub(crate) path: Option<PathBuf>,
+    /// The whole text.
+    pub(crate) text: String,
+}
+
+impl InputFlags {
+    /// Returns the rules for pod templates in other kinds.
+    pub(crate) fn pod_templates(&self) -> &[PodTemplateRule] {
+        &self.pod_templates
+    }
+
+    /// True if standard input is among the inputs.
+    pub(crate) fn name_standard_input(&self) -> bool {
+        self.filename.iter().any(|path| path == Path::new(STANDARD))
+    }
+
+    /// Reads the files in the order of the flags, those of a directory in the order of their names.
+    /// A file that is named twice is read once. All unreadable files are named.
+    pub(crate) fn read(
+        &self,
+        streams: &mut Streams<'_>,
+    ) -> Result<Vec<InputFile>, Vec<anyhow::Error>> {
+        let (mut paths, mut errors) = (Vec::new(), Vec::new());
+        for given in &self.filename {
+            match self.expand(given) {
+                Ok(found) => paths.extend(found),
+                Err(error) => {
+                    errors.push(error.context(format!("--filename {}", given.display())));
+                }
+            }
+        }
+        let (mut files, mut seen) = (Vec::new(), BTreeSet::new());
+        for path in paths.into_iter().filter(|path| seen.insert(path.clone())) {
+            match InputFile::read(&path, streams) {
+                Ok(file) => files.push(file),
+                Err(error) => errors.push(error),
+            }
+        }
+        if errors.is_empty() { Ok(files) } else { Err(errors) }
+    }
+
+    /// Returns the files that a path stands for.
+    fn expand(&self, given: &Path) -> anyhow::Result<Vec<PathBuf>> {
+        if !given.is_dir() {
+            return Ok(vec![given.to_owned()]);
+        }
+        let mut files = Vec::new();
+        walk(given, self.recursive, &mut files)?;
+        if files.is_empty() {
+            let hint = if self.recursive { "" } else { "; hint: -R also reads subdirectories" };
+            return Err(anyhow!("the directory has no .yaml, .yml or .json file{hint}"));
+        }
+        Ok(files)
+    }
+}
+
+impl InputFile {
+    fn read(path: &Path, streams: &mut Streams<'_>) -> anyhow::Result<Self> {
+        let (mut file, mut bytes) = (Self { path: None, text: String::new() }, Vec::new());
+        if path == Path::new(STANDARD) {
+            streams.input.read_to_end(&mut bytes).with_context(|| file.to_string())?;
+        } else {
+            file.path = Some(path.to_owned());
+            bytes = fs::read(path).with_context(|| format!("--filename {file}"))?;
+        }
+        file.text = String::from_utf8(bytes).with_context(|| format!("{file}: not UTF-8 text"))?;
+        Ok(file)
+    }
+}
+
+impl fmt::Display for InputFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.path {
+            Some(path) => path.display().fmt(f),
+            None => f.write_str("standard input"),
+        }
+    }
+}
+
+/// Adds the manifests of a directory in the order of their names. As in kubectl, a symbolic link
+/// to a directory is not followed.
+fn walk(directory: &Path, recursive: bool, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    let named = || directory.display().to_string();
+    let entries = fs::read_dir(directory).with_context(named)?;
+    let mut entries = entries.collect::<io::Result<Vec<_>>>().with_context(named)?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let path = entry.path();
+        if entry.file_type().with_context(|| path.display().to_string())?.is_dir() {
+            if recursive {
+                walk(&path, recursive, files)?;
+            }
+        } else if is_manifest(&path) && !path.is_dir() {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// True if kubectl reads the file when its directory is named.
+fn is_manifest(path: &Path) -> bool {
+    let extension = path.extension().and_then(OsStr::to_str);
+    extension.is_some_and(|extension| ["json", "yaml", "yml"].contains(&extension))
+}
+
+/// File name that means standard input or output.
+pub(crate) const STANDARD: &str = "-";

@@ -1,0 +1,210 @@
+//! `istioctl kube-inject` with several files and directories, and each form of its output.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+#[test]
+fn files_and_directories_become_one_stream() {
+    let folder = Folder::with(&[
+        ("web.yaml", &pod("web")),
+        ("more/b.yml", "kind: Service"),
+        ("more/a.json", "{\"kind\": \"Service\"}"),
+        ("more/notes.txt", "[not a manifest"),
+        ("more/deep/c.yaml", &format!("---\n{}", pod("deep"))),
+    ]);
+    let shown =
+        [&["-f", "web.yaml", "-f", "more", "-f", "web.yaml"][..], &["-R", "-f", "more", "-f", "-"]];
+    insta::assert_snapshot!("stream", folder.sessions(&shown, "kind: ConfigMap\n"));
+}
+
+#[test]
+fn unreadable_inputs_are_all_named() {
+    let folder = Folder::with(&[("empty/deep/web.yaml", ""), ("latin.yaml", "")]);
+    fs::write(folder.path("latin.yaml"), b"name: caf\xe9\n").unwrap();
+    let shown = [
+        &["-f", "missing.yaml", "-f", "empty", "-f", "latin.yaml"][..],
+        &["-f", "empty/deep", "-f", "missing", "-R"],
+    ];
+    insta::assert_snapshot!("unreadable", folder.sessions(&shown, ""));
+}
+
+#[test]
+fn errors_of_all_files_are_named_and_nothing_is_written() {
+    let bad = pod("bad").replace("web: a", "sidecar.istio.io/proxyCPU: much");
+    let folder = Folder::with(&[
+        ("a.yaml", &format!("# a\n---\n{bad}---\n{}", pod("good"))),
+        ("b.yaml", "kind: Service\n---\na: [b\n"),
+    ]);
+    let shown = [&["-f", ".", "-o", "out.yaml"][..]];
+    insta::assert_snapshot!("errors", folder.sessions(&shown, ""));
+    assert!(!folder.path("out.yaml").exists());
+}
+
+#[test]
+fn in_place_replaces_changed_files_alone() {
+    let folder = Folder::with(&[
+        ("web.yaml", &pod("web")),
+        ("service.yaml", "kind: Service\r\n# c"),
+        ("real/pod.yaml", &pod("linked")),
+    ]);
+    let mode = |name: &str| fs::metadata(folder.path(name)).unwrap().permissions().mode() & 0o777;
+    let inode = |name: &str| fs::metadata(folder.path(name)).unwrap().ino();
+    fs::set_permissions(folder.path("web.yaml"), Permissions::from_mode(0o640)).unwrap();
+    std::os::unix::fs::symlink("real/pod.yaml", folder.path("link.yaml")).unwrap();
+    let untouched = inode("service.yaml");
+    let expected = folder.run(&["-f", "web.yaml"], "").output;
+    let shown = folder.sessions(&[&["-f", ".", "--in-place"][..], &["-f", ".", "--check"]], "");
+    insta::assert_snapshot!("in_place", shown);
+    assert_eq!(fs::read_to_string(folder.path("web.yaml")).unwrap(), expected);
+    assert_eq!((mode("web.yaml"), inode("service.yaml")), (0o640, untouched));
+    assert!(fs::symlink_metadata(folder.path("link.yaml")).unwrap().is_symlink());
+    assert!(fs::read_to_string(folder.path("real/pod.yaml")).unwrap().contains("istio-proxy"));
+    let written = inode("web.yaml");
+    assert_eq!(folder.run(&["-f", "web.yaml", "--in-place"], "").code, 0);
+    assert_eq!(inode("web.yaml"), written);
+}
+
+#[test]
+fn in_place_writes_nothing_after_an_error() {
+    let folder = Folder::with(&[("a.yaml", &pod("a")), ("b.yaml", "kind: Pod\na: [\n")]);
+    let ran = folder.run(&["-f", ".", "--in-place"], "");
+    assert_eq!(ran.code, 1, "{}", ran.messages);
+    assert_eq!(fs::read_to_string(folder.path("a.yaml")).unwrap(), pod("a"));
+}
+
+#[test]
+fn check_exits_with_3_if_something_would_change() {
+    let two = format!("{}---\nkind: Service\n---\n{}", pod("web"), pod("api"));
+    let folder = Folder::with(&[("a.yaml", &two), ("b.yaml", "kind: Service\n")]);
+    let shown = [
+        &["-f", ".", "--check"][..],
+        &["-f", "b.yaml", "--check"],
+        &["-f", "-", "--check"],
+        &["-f", "-", "--in-place"],
+        &["-f", ".", "--check", "--in-place"],
+        &["-f", ".", "--check", "-o", "x.yaml"],
+    ];
+    insta::assert_snapshot!("check", folder.sessions(&shown, &pod("web")));
+    assert_eq!(fs::read_to_string(folder.path("a.yaml")).unwrap(), two);
+}
+
+#[test]
+fn pod_templates_of_other_kinds_are_injected() {
+    let template = "{spec: {containers: []}}";
+    let text = format!(
+        "apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {{name: a}}\n\
+         spec:\n  template: {template}\n---\n\
+         apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {{name: by-reference}}\n\
+         spec: {{workloadRef: {{kind: Deployment}}}}\n---\n\
+         apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {{name: b}}\n\
+         spec:\n  template: {template}\n---\n\
+         apiVersion: v1\nkind: Service\nspec: {{template: {{spec: {{}}}}}}\n---\n\
+         apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {{name: c}}\n\
+         spec:\n  replicatedJobs:\n\
+         \x20 - template: {{spec: {{template: {template}}}}}\n\
+         \x20 - template: {{spec: {{template: {template}}}}}\n---\n\
+         apiVersion: example.com/v1\nkind: Widget\nmetadata: {{name: d}}\n\
+         spec:\n  parts: [{{pod: {template}}}]\n"
+    );
+    let folder = Folder::with(&[("all.yaml", &text)]);
+    let shown = [
+        &["-f", "all.yaml", "--check"][..],
+        &["-f", "all.yaml", "--check", "--pod-template", "Widget.example.com=.spec.parts[*].pod"],
+        &["-f", "all.yaml", "--check", "--pod-template", "Widget=.spec.part"],
+        &["-f", "all.yaml", "--pod-template", "widget=.spec"],
+        &["-f", "all.yaml", "--pod-template", "Widget"],
+    ];
+    insta::assert_snapshot!("pod_template", folder.sessions(&shown, ""));
+    let ran = folder.run(&["-f", "all.yaml"], "");
+    assert_eq!(ran.output.matches("sidecar.istio.io/status").count(), 4, "{}", ran.output);
+}
+
+/// A directory of input files, with a configuration beside it that injects little.
+struct Folder(TempDir, TempDir);
+
+impl Folder {
+    fn with(files: &[(&str, &str)]) -> Self {
+        let this = Self(tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(this.config(), CONFIG).unwrap();
+        for (name, text) in files {
+            let path = this.path(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        this
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn config(&self) -> PathBuf {
+        self.1.path().join("config.yaml")
+    }
+
+    /// Returns the commands as a terminal shows them.
+    fn sessions(&self, commands: &[&[&str]], input: &str) -> String {
+        commands.iter().map(|args| self.session(args, input)).collect()
+    }
+
+    fn session(&self, args: &[&str], input: &str) -> String {
+        let ran = self.run(args, input);
+        let args = args.join(" ");
+        format!(
+            "$ istioctl kube-inject {args}\n{}{}exit {}\n\n",
+            ran.output, ran.messages, ran.code
+        )
+    }
+
+    fn run(&self, args: &[&str], input: &str) -> Ran {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_istioctl"))
+            .args(["kube-inject", "--injectConfigFile"])
+            .arg(self.config())
+            .args(args)
+            .current_dir(self.0.path())
+            .env_clear()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // A command that fails before it reads has closed its input.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        let output = child.wait_with_output().unwrap();
+        Ran {
+            code: output.status.code().unwrap(),
+            output: String::from_utf8(output.stdout).unwrap(),
+            messages: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+struct Ran {
+    code: i32,
+    output: String,
+    messages: String,
+}
+
+fn pod(name: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name} # its name\n  annotations:\n    \
+         web: a\nspec:\n  containers: []\n"
+    )
+}
+
+/// A template of a few lines.
+const CONFIG: &str = "\
+templates:
+  sidecar: |
+    spec:
+      containers:
+      - name: istio-proxy
+        image: proxy
+";
