@@ -1,6 +1,6 @@
 //! Listeners: accepting, handshakes, HTTP, and the end of connections.
 
-use std::future::Future;
+use std::future::{self, Future};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use hyper_util::service::TowerToHyperService;
 use pilot_xds::streams::ConnectionCloser;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 use tower::ServiceExt as _;
 use webhook_certs::serving::tcp_listener;
@@ -28,6 +28,8 @@ use crate::metrics::Count;
 pub trait Accept: Clone + Send + Sync + 'static {
     /// Stream of plaintext.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+    /// True if callers are authenticated, which calls [`Admission::admit`]. Else each request does.
+    const AUTHENTICATES: bool;
 
     /// Finishes the handshake. What it learns of the client goes into `extensions`, which all
     /// requests of the connection have.
@@ -44,9 +46,28 @@ pub struct Plaintext;
 
 impl Accept for Plaintext {
     type Stream = TcpStream;
+    const AUTHENTICATES: bool = false;
 
     async fn accept(&self, tcp: TcpStream, _: &mut Extensions) -> io::Result<TcpStream> {
         Ok(tcp)
+    }
+}
+
+/// Admission of a connection, in the extensions of its requests. Connections that are not admitted
+/// in time are closed: a client without a credential could occupy all of them otherwise.
+#[derive(Clone, Debug, Default)]
+pub struct Admission(Arc<Notify>);
+
+impl Admission {
+    /// Lets the connection stay.
+    pub fn admit(&self) {
+        self.0.notify_one();
+    }
+
+    async fn is_late(&self) {
+        if timeout(ADMISSION, self.0.notified()).await.is_ok() {
+            future::pending::<()>().await;
+        }
     }
 }
 
@@ -141,6 +162,8 @@ impl<A: Accept> Connection<A> {
         let mut extensions = Extensions::new();
         extensions.insert(ClientAddress(client));
         extensions.insert(closer.clone());
+        let admission = Admission::default();
+        extensions.insert(admission.clone());
         // Fails on sockets that are closed already.
         let _ = tcp.set_nodelay(true);
         let stream = match timeout(HANDSHAKE, accept.accept(tcp, &mut extensions)).await {
@@ -148,7 +171,9 @@ impl<A: Accept> Connection<A> {
             Ok(Err(error)) => return tracing::debug!(%client, %error, "handshake failed"),
             Err(_) => return tracing::debug!(%client, "handshake timed out"),
         };
+        let admitting = (!A::AUTHENTICATES).then(|| admission.clone());
         let router = router.map_request(move |mut request: http::Request<Incoming>| {
+            admitting.iter().for_each(Admission::admit);
             request.extensions_mut().extend(extensions.clone());
             request
         });
@@ -158,6 +183,9 @@ impl<A: Accept> Connection<A> {
         let connection = watcher.watch(connection.into_owned());
         tokio::select! {
             () = closer.closed() => {}
+            () = admission.is_late() => {
+                tracing::debug!(%client, "closed: no admissible request came in time");
+            }
             ended = connection => if let Err(error) = ended {
                 tracing::debug!(%client, error, "connection broke");
             },
@@ -182,6 +210,8 @@ fn builder() -> auto::Builder<TokioExecutor> {
 }
 
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// More than a token's review needs.
+const ADMISSION: Duration = Duration::from_secs(20);
 const GRACE: Duration = Duration::from_secs(3);
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
@@ -191,7 +221,7 @@ const STREAMS: u32 = 64;
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::AsyncReadExt as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
 
@@ -217,5 +247,52 @@ mod tests {
         timeout(Duration::from_secs(30), admitted).await.expect("the place is free again");
         stop.send_replace(true);
         serving.await.unwrap();
+    }
+
+    /// Handshake of the tests, after which callers have to authenticate.
+    #[derive(Clone)]
+    struct Secured;
+
+    impl Accept for Secured {
+        type Stream = TcpStream;
+        const AUTHENTICATES: bool = true;
+
+        async fn accept(&self, tcp: TcpStream, _: &mut Extensions) -> io::Result<TcpStream> {
+            Ok(tcp)
+        }
+    }
+
+    async fn is_closed(accept: impl Accept, router: Router, sent: &[u8]) -> bool {
+        let listener = bind("--grpcAddr", "127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (_stop, stopped) = watch::channel(false);
+        let limit = Limit::new("--grpcAddr", 1, Count::default());
+        tokio::spawn(serve(listener, limit, accept, router, stopped));
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(sent).await.unwrap();
+        let end = async { while !matches!(client.read(&mut [0; 1024]).await, Ok(0) | Err(_)) {} };
+        timeout(10 * ADMISSION, end).await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silent_connection_is_closed() {
+        for sent in ["", "PRI * HT", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+            assert!(is_closed(Plaintext, Router::new(), sent.as_bytes()).await, "{sent:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn unauthenticated_request_keeps_no_connection_open() {
+        let pending = axum::routing::get(future::pending::<()>);
+        let router = Router::new().route("/", pending);
+        assert!(is_closed(Secured, router, b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn admitted_connection_stays() {
+        let admission = Admission::default();
+        admission.admit();
+        assert!(timeout(10 * ADMISSION, admission.is_late()).await.is_err());
+        assert!(timeout(10 * ADMISSION, Admission::default().is_late()).await.is_ok());
     }
 }
