@@ -31,7 +31,7 @@ TESTED := --workspace --features injector/opentelemetry
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-setup: ## Install or build what the tests need: packages, Kubernetes, CoreDNS, a gRPC application, Envoy
+setup: ## Install or build what the tests need: packages, Kubernetes, CoreDNS, a gRPC application, Envoy, promtool
 	@tests/setup.sh
 
 build: ## Leave the six release programs in dist/, static

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Brings a Debian machine to where the tests can run: system packages, the
-# Kubernetes programs, CoreDNS, a gRPC application, Envoy. Does nothing, quickly,
+# Kubernetes programs, CoreDNS, a gRPC application, Envoy, promtool. Does nothing, quickly,
 # when all of it is there. What is built or downloaded is kept outside the tree,
 # for every checkout.
 set -euo pipefail
@@ -22,6 +22,7 @@ main() {
     build coredns "$coredns_version" coredns
     build grpc "$grpc_version" grpc-application
     fetch_envoy
+    fetch_promtool
 }
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -116,6 +117,24 @@ fetch_envoy() {
     chmod +x "$folder/new/envoy"
     mv "$folder/new/envoy" "$folder/envoy"
     rmdir "$folder/new"
+}
+
+# Takes promtool out of Debian's package, which would install a server and its service.
+fetch_promtool() {
+    local folder="$cache/promtool" download
+    [[ -x $folder/promtool ]] && return
+    say "downloading promtool (Debian's package prometheus) into $folder"
+    download=$(mktemp -d)
+    # As root, apt would drop its rights, and then cannot write here.
+    if ! (cd "$download" && apt-get download -qq -o APT::Sandbox::User=root prometheus >&2); then
+        apt-get update -qq >&2
+        (cd "$download" && apt-get download -qq -o APT::Sandbox::User=root prometheus >&2)
+    fi
+    dpkg --extract "$download"/prometheus_*.deb "$download/files"
+    mkdir -p "$folder"
+    cp "$download/files/usr/bin/promtool" "$folder/new"
+    mv "$folder/new" "$folder/promtool"
+    rm -rf "$download"
 }
 
 main "$@"

@@ -8,6 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 #[test]
@@ -126,6 +127,69 @@ fn pod_templates_of_other_kinds_are_injected() {
     assert_eq!(ran.output.matches("sidecar.istio.io/status").count(), 4, "{}", ran.output);
 }
 
+#[test]
+fn forms_of_standard_output() {
+    let service =
+        "{\"kind\": \"Service\", \"port\": 080}\n---\n# nothing\n---\n{\"kind\": \"A\"}\n";
+    let folder = Folder::with(&[
+        ("web.yaml", &format!("kind: Service # c\n---\n{}", pod("web"))),
+        ("pod.json", POD_JSON),
+        ("service.yaml", service),
+    ]);
+    let all = ["-f", "web.yaml", "-f", "pod.json", "-f", "service.yaml", "-o"];
+    let shown = ["diff", "patch", "json", "yaml"].map(|form| [&all[..], &[form]].concat());
+    let shown: Vec<_> = shown.iter().map(Vec::as_slice).collect();
+    insta::assert_snapshot!("forms", folder.sessions(&shown, ""));
+    let broken = format!("{}---\n!x &a [*b]\n", pod("web"));
+    let broken = [&["-f", "-", "-o", "json"][..], &["-f", "-", "-o", "yaml"]]
+        .map(|args| folder.run(args, &broken));
+    assert_eq!(broken.each_ref().map(|ran| ran.code), [1, 1], "{}", broken[0].messages);
+}
+
+#[test]
+fn only_the_four_words_are_forms() {
+    let folder = Folder::with(&[("web.yaml", &pod("web"))]);
+    for name in ["./json", "JSON", "diff.yaml", "table"] {
+        let ran = folder.run(&["-f", "web.yaml", "-o", name], "");
+        assert_eq!((ran.code, ran.output.as_str()), (0, ""), "{}", ran.messages);
+        let written = fs::read_to_string(folder.path(name)).unwrap();
+        assert_eq!(written, folder.run(&["-f", "web.yaml", "-o", "-"], "").output);
+    }
+}
+
+#[test]
+fn patches_lead_to_the_injected_objects() {
+    let folder = Folder::with(&[("pod.json", POD_JSON)]);
+    let ran = folder.run(&["-f", "pod.json", "-o", "patch"], "");
+    let line: Value = serde_json::from_str(&ran.output).unwrap();
+    let mut object: Value = serde_json::from_str(POD_JSON).unwrap();
+    let patch: json_patch::Patch = serde_json::from_value(line["patch"].clone()).unwrap();
+    json_patch::patch(&mut object, &patch).unwrap();
+    let injected = folder.run(&["-f", "pod.json"], "").output;
+    assert_eq!(object, serde_json::from_str::<Value>(&injected).unwrap());
+}
+
+#[test]
+fn explanation_names_every_object_with_its_reason() {
+    let injected = Folder::with(&[]).run(&["-f", "-"], &pod("again")).output;
+    let node = pod("node").replace("containers: []", "{hostNetwork: true, containers: []}");
+    let node = node.replace("spec:\n  {", "spec: {");
+    let web = pod("web").replace("web: a", "sidecar.istio.io/injcet: \"true\"");
+    let bad = pod("bad").replace("web: a", "sidecar.istio.io/proxyCPU: much");
+    let folder = Folder::with(&[
+        ("a.yaml", &format!("{web}---\n{injected}---\n{node}---\nkind: Service\n---\n- x\n")),
+        ("b.yaml", &format!("---\n# c\n{bad}")),
+    ]);
+    let shown = [
+        &["-f", "a.yaml", "--explain"][..],
+        &["-f", "a.yaml", "--explain", "-o", "json"],
+        &["-f", ".", "--explain", "--strict"],
+        &["-f", "a.yaml", "--explain", "-o", "yaml"],
+        &["-f", "a.yaml", "--explain", "--in-place"],
+    ];
+    insta::assert_snapshot!("explanation", folder.sessions(&shown, ""));
+}
+
 /// A directory of input files, with a configuration beside it that injects little.
 struct Folder(TempDir, TempDir);
 
@@ -198,6 +262,17 @@ fn pod(name: &str) -> String {
          web: a\nspec:\n  containers: []\n"
     )
 }
+
+const POD_JSON: &str = "{
+  \"apiVersion\": \"apps/v1\",
+  \"kind\": \"Deployment\",
+  \"metadata\": {\"name\": \"api\", \"namespace\": \"shop\"},
+  \"spec\": {
+    \"template\": {
+      \"spec\": {\"containers\": []}
+    }
+  }
+}";
 
 /// A template of a few lines.
 const CONFIG: &str = "\

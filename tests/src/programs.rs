@@ -73,6 +73,11 @@ impl Programs {
         existing(self.cache.join(format!("envoy-{version}")).join("envoy"), "make setup")
     }
 
+    /// Returns promtool, which evaluates alerts.
+    pub fn promtool(&self) -> Result<PathBuf> {
+        existing(self.cache.join("promtool").join("promtool"), "make setup")
+    }
+
     /// Returns the gRPC application of `tests/grpc`, which speaks xDS itself.
     pub fn grpc_application(&self) -> Result<PathBuf> {
         let version = required_version(include_str!("../grpc/go.mod"), "google.golang.org/grpc")?;

@@ -23,6 +23,11 @@ impl PodTemplate {
     pub fn is_pod(&self) -> bool {
         self.workload.kind == "Pod"
     }
+
+    /// Returns the keys and indexes that lead from the workload to the template.
+    pub fn path_in_object(&self) -> &[String] {
+        &self.place[self.outer..]
+    }
 }
 
 /// True if objects of the kind can hold a pod, by the rules or without them. An `apiVersion` may be

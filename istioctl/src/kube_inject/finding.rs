@@ -4,16 +4,23 @@ use std::fmt;
 
 use anyhow::anyhow;
 use injector::kubernetes::workload::Workload;
+use json_patch::Patch;
 use reason::Reason;
 
 /// Result for a pod template, or for an object without one.
 #[derive(Debug)]
 pub(super) struct Finding {
+    /// The document's number in the file, from 1.
+    pub(super) document: usize,
     /// The line of the file at which the object starts, from 1.
     pub(super) line: usize,
     pub(super) object: Workload,
+    /// The keys and indexes that lead from the object to the pod template, if it has one.
+    pub(super) template: Option<Vec<String>>,
     pub(super) result: FindingResult,
     pub(super) warnings: Vec<Reason>,
+    /// The patch that turns the pod template into the injected one, if patches are kept.
+    pub(super) patch: Option<Patch>,
 }
 
 /// Decision about an object.
@@ -37,15 +44,23 @@ pub(super) enum FindingResult {
 }
 
 impl Finding {
-    /// Returns the messages about the object; `place` comes before them.
-    pub(super) fn messages(&self, place: &str) -> Vec<String> {
-        let title = Title(&self.object);
-        let skipped = match &self.result {
-            FindingResult::Skipped(reason) => Some(skipped(&title, reason, place)),
-            _ => None,
+    /// Returns the message about a skipped workload: Istio's wording, which scripts look for, and
+    /// the reason. `place` names the document.
+    pub(super) fn skip_message(&self, place: &str) -> Option<String> {
+        let FindingResult::Skipped(reason) = &self.result else { return None };
+        let words = match reason.word() {
+            "host_network" => "has host networking enabled",
+            _ => "has sidecar injection disabled",
         };
+        let title = Title(&self.object);
+        Some(format!("===> Skipping injection because {title} {words}\n     {place}{reason}"))
+    }
+
+    /// Returns the warnings; `place` names the document.
+    pub(super) fn warning_messages(&self, place: &str) -> Vec<String> {
+        let title = Title(&self.object);
         let warning = |reason| format!("warning: {place}{title}: {reason}");
-        skipped.into_iter().chain(self.warnings.iter().map(warning)).collect()
+        self.warnings.iter().map(warning).collect()
     }
 
     /// Returns the warning about an object whose author may have expected an injection.
@@ -58,14 +73,17 @@ impl Finding {
     }
 }
 
-/// Returns the message about a skipped workload: Istio's wording, which scripts look for, and the
-/// reason.
-fn skipped(title: &Title<'_>, reason: &Reason, place: &str) -> String {
-    let words = match reason.word() {
-        "host_network" => "has host networking enabled",
-        _ => "has sidecar injection disabled",
-    };
-    format!("===> Skipping injection because {title} {words}\n     {place}{reason}")
+impl FindingResult {
+    /// Returns the decision in a word, for scripts.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::Injected => "injected",
+            Self::NotAWorkload(_) => "not_a_workload",
+            Self::Rejected { .. } => "rejected",
+            Self::Skipped(_) => "skipped",
+            Self::Unchanged => "unchanged",
+        }
+    }
 }
 
 /// Display of an object as `Deployment "namespace/name"`, with the parts that it has.

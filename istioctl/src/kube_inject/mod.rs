@@ -1,30 +1,36 @@
 //! `istioctl kube-inject`: sidecar injection for the workloads of files.
 
 mod cluster_state;
+mod conversion;
 mod document_flags;
+mod explanation;
 mod files;
 mod finding;
 mod injection_flags;
 mod operator_file;
 mod output_flags;
+mod parallel;
 mod tally;
+mod unified_diff;
 mod webhook;
+mod workload_patch;
 mod workloads;
 
 use clap::Args;
 use injector::manifest;
 
 use crate::cluster::ClusterClient;
-use crate::inputs::InputFlags;
+use crate::inputs::{InputFile, InputFlags};
 use crate::{Failure, Outcome, Streams, output};
 use files::InjectedFile;
 use finding::{Finding, FindingResult, Title};
 use injection_flags::InjectionFlags;
-use output_flags::{Destination, OutputFlags};
+use output_flags::{Destination, Form, OutputFlags};
+use parallel::in_order;
 use tally::Tally;
-use workloads::{Injected, in_order};
+use workloads::{Injected, Keep};
 
-/// Add the sidecar to the workloads of a file
+/// Add the sidecar to the workloads of files
 ///
 /// Only pod templates change, and in them only what injection adds or replaces: comments, order,
 /// quoting, anchors and unknown fields stay as they are, and so do documents of other kinds. YAML
@@ -33,7 +39,8 @@ use workloads::{Injected, in_order};
 /// Supported kinds are Deployment, DaemonSet, ReplicaSet, StatefulSet (apps/v1), Job, CronJob
 /// (batch/v1), Pod, ReplicationController, List (v1) and DeploymentConfig (apps.openshift.io/v1 and
 /// v1); of old API versions, Deployment, DaemonSet, ReplicaSet (extensions/v1beta1) and CronJob
-/// (batch/v1beta1).
+/// (batch/v1beta1); in any version, Rollout (argoproj.io), Service and Configuration
+/// (serving.knative.dev) and JobSet (jobset.x-k8s.io). --pod-template adds others.
 ///
 /// A summary on standard error counts the objects that were injected, skipped with the reason, or
 /// skipped because of their kind.
@@ -44,7 +51,7 @@ use workloads::{Injected, in_order};
 /// --injectConfigFile, the policy, the selectors and ProxyConfig resources are ignored, as without
 /// a cluster.
 ///
-/// The command writes nothing if any workload of the file cannot be injected.
+/// The command writes nothing if any workload of any file cannot be injected.
 #[expect(clippy::doc_markdown, reason = "it is shown as help, where backticks only disturb")]
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -69,7 +76,8 @@ impl KubeInject {
         cluster_client: ClusterClient<'_>,
         streams: &mut Streams<'_>,
     ) -> Result<Outcome, Failure> {
-        if self.output.destination() == Destination::InPlace && self.files.name_standard_input() {
+        let destination = self.output.destination().map_err(Failure::Usage)?;
+        if destination == Destination::InPlace && self.files.name_standard_input() {
             return Err(Failure::Usage(NO_FILE.to_owned()));
         }
         let files = self.files.read(streams).map_err(Failure::Errors)?;
@@ -83,90 +91,120 @@ impl KubeInject {
                 documents.flat_map(manifest::Document::parts).map(move |part| (file, part))
             })
             .collect();
-        let outcomes = in_order(&documents, |(_, document)| Injected::new(&inputs, document));
+        let keep = match destination {
+            Destination::StandardOutput(Form::Patch) => Keep::Patches,
+            _ => Keep::TextAlone,
+        };
+        let outcomes = in_order(&documents, |(_, document)| Injected::new(&inputs, document, keep));
         let mut injected: Vec<_> = files.iter().map(InjectedFile::new).collect();
-        let (mut errors, mut tally) = (Vec::new(), Tally::default());
-        let mut outcomes = documents.iter().zip(outcomes).peekable();
+        let mut errors = Vec::new();
+        let mut outcomes = documents.into_iter().zip(outcomes).peekable();
         for into in &mut injected {
             while let Some(((file, document), outcome)) =
                 outcomes.next_if(|((file, _), _)| std::ptr::eq(*file, into.file))
             {
                 let place = || format!("{file}: document {}", document.number);
-                outcome.findings.iter().for_each(|finding| tally.add(finding));
                 match outcome.text {
-                    Ok(text) => into.parts.push(text),
+                    Ok(text) => into.parts.push((document.text, text)),
                     Err(failed) => {
                         errors.extend(failed.into_iter().map(|error| error.context(place())));
                     }
                 }
-                errors.extend(self.report(&outcome.findings, &place(), files.len() > 1, streams));
                 into.findings.extend(outcome.findings);
             }
         }
-        if !errors.is_empty() {
-            return Err(Failure::Errors(errors));
-        }
-        let outcome = match self.output.destination() {
-            Destination::Check => Ok(check(&injected, streams)),
-            Destination::File(path) => {
-                output::write_file(path, &files::stream(injected)).map(|()| Outcome::Done)
-            }
-            Destination::InPlace => files::write_back(&injected).map(|()| Outcome::Done),
-            Destination::StandardOutput => {
-                let stream = files::stream(injected);
-                output::write_parts(streams.output, &stream).map(|()| Outcome::Done)
-            }
-        };
-        let outcome = outcome.map_err(Failure::from_error)?;
-        match &*files {
-            [file] => streams.say(&format!("{file}: {tally}")),
-            files => streams.say(&format!("{} files: {tally}", files.len())),
-        }
-        Ok(outcome)
+        errors.extend(self.report(&injected, destination, streams));
+        write(injected, destination, errors, streams)
     }
 
-    /// Prints the messages about a document. Returns those that are errors.
+    /// Prints the messages about all objects. Returns those that are errors.
     fn report(
         &self,
-        findings: &[Finding],
-        place: &str,
-        several: bool,
+        files: &[InjectedFile<'_>],
+        destination: Destination<'_>,
         streams: &mut Streams<'_>,
     ) -> Vec<anyhow::Error> {
-        let before = if several { format!("{place}: ") } else { String::new() };
+        let explained =
+            matches!(destination, Destination::ExplanationTable | Destination::ExplanationJson);
         let mut errors = Vec::new();
-        for finding in findings {
-            for message in finding.messages(&before) {
+        for (file, finding) in each_finding(files) {
+            let place = format!("{file}: document {}", finding.document);
+            let before = if files.len() > 1 { format!("{place}: ") } else { String::new() };
+            let skipped = finding.skip_message(&before).filter(|_| !explained);
+            for message in skipped.into_iter().chain(finding.warning_messages(&before)) {
                 streams.say(&message);
             }
-            let Some(surprise) = finding.surprise(place) else { continue };
-            if self.strict {
-                errors.push(surprise);
-            } else {
-                streams.say(&format!("warning: {surprise:#}"));
+            match finding.surprise(&place) {
+                Some(surprise) if self.strict => errors.push(surprise),
+                Some(surprise) if !explained => streams.say(&format!("warning: {surprise:#}")),
+                _ => {}
             }
         }
         errors
     }
 }
 
-/// Lists the workloads that would change.
-fn check(injected: &[InjectedFile<'_>], streams: &mut Streams<'_>) -> Outcome {
-    for file in injected {
-        let changed = file.findings.iter().filter(|it| it.result == FindingResult::Injected);
-        let mut lines: Vec<_> = changed
-            .map(|Finding { line, object, .. }| {
-                format!("{}: line {line}: {} would be injected", file.file, Title(object))
-            })
-            .collect();
-        // An object may have several pod templates.
-        lines.dedup();
-        for line in &lines {
-            streams.say(line);
+/// Writes the result, unless there are errors.
+fn write(
+    files: Vec<InjectedFile<'_>>,
+    destination: Destination<'_>,
+    mut errors: Vec<anyhow::Error>,
+    streams: &mut Streams<'_>,
+) -> Result<Outcome, Failure> {
+    let explanation = match destination {
+        Destination::ExplanationTable => Some(explanation::explanation_table(&files)),
+        Destination::ExplanationJson => Some(explanation::explanation_json(&files)),
+        _ => None,
+    };
+    if let Some(text) = explanation {
+        errors.extend(output::write(streams.output, &text).err());
+    }
+    if !errors.is_empty() {
+        return Err(Failure::Errors(errors));
+    }
+    let mut tally = Tally::default();
+    each_finding(&files).for_each(|(_, finding)| tally.add(finding));
+    let named = match &*files {
+        [file] => file.file.to_string(),
+        files => format!("{} files", files.len()),
+    };
+    let mut outcome = Outcome::Done;
+    match destination {
+        Destination::Check => outcome = check(&files, streams),
+        Destination::ExplanationJson | Destination::ExplanationTable => {}
+        Destination::File(path) => {
+            output::write_file(path, &files::stream(files)).map_err(Failure::from_error)?;
+        }
+        Destination::InPlace => files::write_back(&files).map_err(Failure::from_error)?,
+        Destination::StandardOutput(form) => {
+            let parts = form.render(files).map_err(Failure::Errors)?;
+            output::write_parts(streams.output, &parts).map_err(Failure::from_error)?;
         }
     }
-    let changed = injected.iter().any(InjectedFile::is_changed);
+    streams.say(&format!("{named}: {tally}"));
+    Ok(outcome)
+}
+
+/// Lists the workloads that would change.
+fn check(files: &[InjectedFile<'_>], streams: &mut Streams<'_>) -> Outcome {
+    let changed = each_finding(files).filter(|(_, it)| it.result == FindingResult::Injected);
+    let lines = changed.map(|(file, Finding { line, object, .. })| {
+        format!("{file}: line {line}: {} would be injected", Title(object))
+    });
+    let mut lines: Vec<_> = lines.collect();
+    // An object may have several pod templates.
+    lines.dedup();
+    for line in &lines {
+        streams.say(line);
+    }
+    let changed = files.iter().any(InjectedFile::is_changed);
     if changed { Outcome::WouldChange } else { Outcome::Done }
+}
+
+fn each_finding<'a>(
+    files: &'a [InjectedFile<'_>],
+) -> impl Iterator<Item = (&'a InputFile, &'a Finding)> {
+    files.iter().flat_map(|file| file.findings.iter().map(|finding| (file.file, finding)))
 }
 
 const NO_FILE: &str = "error: --in-place: standard input is not a file\n  hint: name files or \
@@ -176,5 +214,8 @@ const EXAMPLES: &str = "\
 Examples:
   istioctl kube-inject -f deployment.yaml | kubectl apply -f -
   istioctl kube-inject -f deployment.yaml -o injected.yaml
+  istioctl kube-inject -R -f manifests --check
+  istioctl kube-inject -R -f manifests -o diff | less
+  istioctl kube-inject -f rollout.yaml --explain
   kubectl get deployment web -o json | istioctl kube-inject -f - | kubectl apply -f -
   istioctl kube-inject -f deployment.yaml --context production -r canary";

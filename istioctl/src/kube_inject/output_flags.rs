@@ -11,28 +11,48 @@ use crate::inputs::STANDARD;
 /// Flags for the destination and the form of the result.
 #[derive(Debug, Args)]
 pub(super) struct OutputFlags {
-    /// Output file; standard output by default
+    /// The form of standard output: `yaml`, `json`, `patch` or `diff`; any other value is the
+    /// output file. By default, each document keeps its form
     #[arg(
         short,
         long,
-        value_name = "FILE",
+        value_name = "FORM|FILE",
         value_parser = OsStringValueParser::new().map(Output::new)
     )]
     output: Option<Output>,
     /// Write each changed file back, and touch no other
-    #[arg(long, conflicts_with_all = ["output", "check"])]
+    #[arg(long, conflicts_with_all = ["output", "check", "explain"])]
     in_place: bool,
     /// Write nothing, list the workloads to be changed on standard error, and exit with 3 if there
     /// are any
-    #[arg(long, conflicts_with = "output")]
+    #[arg(long, conflicts_with_all = ["output", "explain"])]
     check: bool,
+    /// Show for each object if it would be injected, or the reason why not, as a table or with
+    /// `-o json` as JSON
+    #[arg(long)]
+    explain: bool,
 }
 
 /// Value of `--output`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Output {
     File(PathBuf),
-    StandardOutput,
+    Form(Form),
+}
+
+/// Form of the result on standard output.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Form {
+    /// A unified diff for each file.
+    Diff,
+    /// One JSON value per document.
+    Json,
+    /// Each document as it was given.
+    Kept,
+    /// One line of JSON with a JSON patch for each workload.
+    Patch,
+    /// Documents in JSON become YAML.
+    Yaml,
 }
 
 /// Destination of the result.
@@ -40,25 +60,44 @@ enum Output {
 pub(super) enum Destination<'a> {
     /// The exit code alone.
     Check,
+    /// An explanation as a table.
+    ExplanationTable,
+    /// An explanation as JSON.
+    ExplanationJson,
     File(&'a Path),
     /// The input files.
     InPlace,
-    StandardOutput,
+    StandardOutput(Form),
 }
 
 impl OutputFlags {
-    pub(super) fn destination(&self) -> Destination<'_> {
-        match &self.output {
-            _ if self.check => Destination::Check,
-            _ if self.in_place => Destination::InPlace,
+    /// Returns the destination, or a usage error.
+    pub(super) fn destination(&self) -> Result<Destination<'_>, String> {
+        Ok(match &self.output {
+            None if self.check => Destination::Check,
+            None if self.in_place => Destination::InPlace,
+            None if self.explain => Destination::ExplanationTable,
+            Some(Output::Form(Form::Json)) if self.explain => Destination::ExplanationJson,
+            Some(_) if self.explain => return Err(NO_TABLE.to_owned()),
             Some(Output::File(path)) => Destination::File(path),
-            Some(Output::StandardOutput) | None => Destination::StandardOutput,
-        }
+            Some(Output::Form(form)) => Destination::StandardOutput(*form),
+            None => Destination::StandardOutput(Form::Kept),
+        })
     }
 }
 
 impl Output {
     fn new(value: OsString) -> Self {
-        if value == STANDARD { Self::StandardOutput } else { Self::File(value.into()) }
+        match value.to_str() {
+            Some("diff") => Self::Form(Form::Diff),
+            Some("json") => Self::Form(Form::Json),
+            Some("patch") => Self::Form(Form::Patch),
+            Some("yaml") => Self::Form(Form::Yaml),
+            Some(STANDARD) => Self::Form(Form::Kept),
+            _ => Self::File(value.into()),
+        }
     }
 }
+
+const NO_TABLE: &str =
+    "error: --explain prints a table\n  hint: the one other form is --output json";

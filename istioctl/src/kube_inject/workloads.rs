@@ -1,8 +1,6 @@
 //! Injection of the workloads of a file, with the messages about each.
 
 use std::collections::BTreeSet;
-use std::num::NonZero;
-use std::thread;
 
 use anyhow::anyhow;
 use injector::inject::{InjectError, Injection, InjectionOutcome, Target, inject};
@@ -15,24 +13,12 @@ use serde_json::Value;
 use super::finding::{Finding, FindingResult, Title};
 use super::injection_flags::InjectionInputs;
 
-/// Maps the items on all cores, in runs of neighbours. The results are in the order of the items.
-pub(super) fn in_order<'a, T: Sync, R: Send>(
-    items: &'a [T],
-    work: impl Fn(&'a T) -> R + Sync,
-) -> Vec<R> {
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let share = items.len().div_ceil(cores).max(WORTH_A_THREAD);
-    let (work, mut runs) = (&work, items.chunks(share));
-    let first = runs.next().unwrap_or_default();
-    thread::scope(|scope| {
-        let others: Vec<_> =
-            runs.map(|run| scope.spawn(move || run.iter().map(work).collect::<Vec<_>>())).collect();
-        let mut results: Vec<_> = first.iter().map(work).collect();
-        for other in others {
-            results.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        results
-    })
+/// Parts of an injection that the result is made from, besides the text.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Keep {
+    Patches,
+    /// No further parts, because an injected pod takes much memory.
+    TextAlone,
 }
 
 /// A document after injection.
@@ -45,17 +31,24 @@ pub(super) struct Injected {
 
 impl Injected {
     /// Injects the workloads of a document.
-    pub(super) fn new(inputs: &InjectionInputs, document: &manifest::Document<'_>) -> Self {
+    pub(super) fn new(
+        inputs: &InjectionInputs,
+        document: &manifest::Document<'_>,
+        keep: Keep,
+    ) -> Self {
         let manifest = match Manifest::read_by_rules(document, &inputs.pod_templates) {
             Ok(manifest) => manifest,
             Err(error) => return Self { text: Err(vec![error.into()]), findings: Vec::new() },
         };
-        let (text, mut findings) = inject_all(inputs, document, &manifest);
+        let (text, mut findings) = inject_all(inputs, document, &manifest, keep);
         findings.extend(manifest.left_alone().into_iter().map(|alone| Finding {
+            document: document.number,
             line: document.line + alone.line - 1,
             object: alone.object,
+            template: None,
             result: FindingResult::NotAWorkload(alone.surprise),
             warnings: Vec::new(),
+            patch: None,
         }));
         findings.sort_by_key(|finding| finding.line);
         Self { text, findings }
@@ -67,6 +60,7 @@ fn inject_all(
     inputs: &InjectionInputs,
     document: &manifest::Document<'_>,
     manifest: &Manifest<'_>,
+    keep: Keep,
 ) -> (Result<String, Vec<anyhow::Error>>, Vec<Finding>) {
     let mut injections: Vec<(usize, &PodTemplate, Box<Injection>, json_patch::Patch)> = Vec::new();
     let (mut findings, mut errors) = (Vec::new(), Vec::new());
@@ -96,7 +90,15 @@ fn inject_all(
             }
         };
         let object = template.workload.clone();
-        findings.push(Finding { line: template.line, object, result, warnings });
+        findings.push(Finding {
+            document: document.number,
+            line: template.line,
+            object,
+            template: Some(template.path_in_object().to_owned()),
+            result,
+            warnings,
+            patch: None,
+        });
     }
     if !errors.is_empty() {
         return (Err(errors), findings);
@@ -110,6 +112,12 @@ fn inject_all(
         edits.push(edit);
     }
     let text = manifest.edit(&edits);
+    drop(edits);
+    if keep == Keep::Patches {
+        for (at, _, _, patch) in injections {
+            findings[at].patch = Some(patch);
+        }
+    }
     let text =
         text.map_err(|error| vec![anyhow!(error).context(format!("line {}", document.line))]);
     (text, findings)
@@ -185,6 +193,3 @@ fn comments_lost(lines: &[String]) -> Reason {
     );
     Reason::new(words::COMMENTS_LOST, message)
 }
-
-/// Fewer documents are finished before another thread has started.
-const WORTH_A_THREAD: usize = 16;

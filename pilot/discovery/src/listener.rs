@@ -1,6 +1,6 @@
 //! Listeners: accepting, handshakes, HTTP, and the end of connections.
 
-use std::future::{self, Future};
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,28 +8,28 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use axum::Router;
+use futures::TryFutureExt as _;
 use http::Extensions;
 use hyper::body::Incoming;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use hyper_util::service::TowerToHyperService;
 use pilot_xds::streams::ConnectionCloser;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 use tower::ServiceExt as _;
 use webhook_certs::serving::tcp_listener;
 
 use crate::metrics::Count;
+use crate::open_requests::OpenRequests;
 
 /// Handshake of a connection.
 pub trait Accept: Clone + Send + Sync + 'static {
     /// Stream of plaintext.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
-    /// True if callers are authenticated, which calls [`Admission::admit`]. Else each request does.
-    const AUTHENTICATES: bool;
 
     /// Finishes the handshake. What it learns of the client goes into `extensions`, which all
     /// requests of the connection have.
@@ -46,28 +46,9 @@ pub struct Plaintext;
 
 impl Accept for Plaintext {
     type Stream = TcpStream;
-    const AUTHENTICATES: bool = false;
 
     async fn accept(&self, tcp: TcpStream, _: &mut Extensions) -> io::Result<TcpStream> {
         Ok(tcp)
-    }
-}
-
-/// Admission of a connection, in the extensions of its requests. Connections that are not admitted
-/// in time are closed: a client without a credential could occupy all of them otherwise.
-#[derive(Clone, Debug, Default)]
-pub struct Admission(Arc<Notify>);
-
-impl Admission {
-    /// Lets the connection stay.
-    pub fn admit(&self) {
-        self.0.notify_one();
-    }
-
-    async fn is_late(&self) {
-        if timeout(ADMISSION, self.0.notified()).await.is_ok() {
-            future::pending::<()>().await;
-        }
     }
 }
 
@@ -162,8 +143,6 @@ impl<A: Accept> Connection<A> {
         let mut extensions = Extensions::new();
         extensions.insert(ClientAddress(client));
         extensions.insert(closer.clone());
-        let admission = Admission::default();
-        extensions.insert(admission.clone());
         // Fails on sockets that are closed already.
         let _ = tcp.set_nodelay(true);
         let stream = match timeout(HANDSHAKE, accept.accept(tcp, &mut extensions)).await {
@@ -171,21 +150,19 @@ impl<A: Accept> Connection<A> {
             Ok(Err(error)) => return tracing::debug!(%client, %error, "handshake failed"),
             Err(_) => return tracing::debug!(%client, "handshake timed out"),
         };
-        let admitting = (!A::AUTHENTICATES).then(|| admission.clone());
-        let router = router.map_request(move |mut request: http::Request<Incoming>| {
-            admitting.iter().for_each(Admission::admit);
+        let requests = Arc::new(OpenRequests::new());
+        let opened = Arc::clone(&requests);
+        let service = service_fn(move |mut request: http::Request<Incoming>| {
             request.extensions_mut().extend(extensions.clone());
-            request
+            let open = opened.open();
+            router.clone().oneshot(request).map_ok(|response| open.until_sent(response))
         });
         let builder = builder();
-        let connection =
-            builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
         let connection = watcher.watch(connection.into_owned());
         tokio::select! {
             () = closer.closed() => {}
-            () = admission.is_late() => {
-                tracing::debug!(%client, "closed: no admissible request came in time");
-            }
+            () = requests.unused() => tracing::debug!(%client, "closed without a request"),
             ended = connection => if let Err(error) = ended {
                 tracing::debug!(%client, error, "connection broke");
             },
@@ -210,8 +187,6 @@ fn builder() -> auto::Builder<TokioExecutor> {
 }
 
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// More than a token's review needs.
-const ADMISSION: Duration = Duration::from_secs(20);
 const GRACE: Duration = Duration::from_secs(3);
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
@@ -249,50 +224,21 @@ mod tests {
         serving.await.unwrap();
     }
 
-    /// Handshake of the tests, after which callers have to authenticate.
-    #[derive(Clone)]
-    struct Secured;
-
-    impl Accept for Secured {
-        type Stream = TcpStream;
-        const AUTHENTICATES: bool = true;
-
-        async fn accept(&self, tcp: TcpStream, _: &mut Extensions) -> io::Result<TcpStream> {
-            Ok(tcp)
-        }
-    }
-
-    async fn is_closed(accept: impl Accept, router: Router, sent: &[u8]) -> bool {
+    #[tokio::test(start_paused = true)]
+    async fn connection_without_a_request_is_closed() {
         let listener = bind("--grpcAddr", "127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let (_stop, stopped) = watch::channel(false);
         let limit = Limit::new("--grpcAddr", 1, Count::default());
-        tokio::spawn(serve(listener, limit, accept, router, stopped));
-        let mut client = TcpStream::connect(address).await.unwrap();
-        client.write_all(sent).await.unwrap();
-        let end = async { while !matches!(client.read(&mut [0; 1024]).await, Ok(0) | Err(_)) {} };
-        timeout(10 * ADMISSION, end).await.is_ok()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn silent_connection_is_closed() {
-        for sent in ["", "PRI * HT", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
-            assert!(is_closed(Plaintext, Router::new(), sent.as_bytes()).await, "{sent:?}");
+        tokio::spawn(serve(listener, limit, Plaintext, Router::new(), stopped));
+        for sent in [&b""[..], b"GET / HT", b"PRI * HTTP/2.0\r\n", PREFACE] {
+            let mut client = TcpStream::connect(address).await.unwrap();
+            client.write_all(sent).await.unwrap();
+            let read = timeout(Duration::from_secs(60), client.read_to_end(&mut Vec::new())).await;
+            read.expect("the connection is closed").unwrap();
         }
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn unauthenticated_request_keeps_no_connection_open() {
-        let pending = axum::routing::get(future::pending::<()>);
-        let router = Router::new().route("/", pending);
-        assert!(is_closed(Secured, router, b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn admitted_connection_stays() {
-        let admission = Admission::default();
-        admission.admit();
-        assert!(timeout(10 * ADMISSION, admission.is_late()).await.is_err());
-        assert!(timeout(10 * ADMISSION, Admission::default().is_late()).await.is_ok());
-    }
+    /// Begin of HTTP/2 with empty settings.
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 }

@@ -2,6 +2,8 @@
 //! component and common compositions.
 
 #[cfg(test)]
+mod alerts;
+#[cfg(test)]
 mod custom;
 #[cfg(test)]
 mod documents;

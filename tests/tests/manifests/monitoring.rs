@@ -1,5 +1,5 @@
 //! Alerts and dashboards. The tests of installations check that a running injector has its metrics;
-//! those of `pilot-discovery` compare the control plane's with their table.
+//! `alerts` evaluates those of the control plane.
 
 use std::collections::BTreeSet;
 

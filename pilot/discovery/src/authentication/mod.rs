@@ -23,7 +23,6 @@ pub use self::tls::Tls;
 pub use self::token::{TokenError, TokenReviewer};
 use crate::certificates::service::METHOD;
 use crate::identity::Caller;
-use crate::listener::Admission;
 
 /// Authentication of the requests of a listener with TLS.
 #[derive(Debug)]
@@ -124,9 +123,6 @@ async fn authenticate(
     };
     match caller {
         Ok(caller) => {
-            if let Some(admission) = request.extensions().get::<Admission>() {
-                admission.admit();
-            }
             request.extensions_mut().insert(caller);
             next.run(request).await
         }

@@ -33,7 +33,6 @@ impl fmt::Debug for Tls {
 
 impl Accept for Tls {
     type Stream = TlsStream<TcpStream>;
-    const AUTHENTICATES: bool = true;
 
     async fn accept(
         &self,
