@@ -14,7 +14,7 @@ use pilot_routing::envoy::endpoints::Endpoints;
 use pilot_routing::envoy::listeners::Listeners;
 use pilot_routing::envoy::name_tables::{NameEntries, NameTables};
 use pilot_routing::envoy::routes::Routes;
-use pilot_routing::envoy::{Generator, generate};
+use pilot_routing::envoy::{Generator, generate, resource_version};
 use pilot_routing::peer_authentication::PeerAuthentications;
 use pilot_routing::view::{MeshView, ProxyView};
 use serde_json::json;
@@ -61,6 +61,7 @@ fn generate_all(snapshot: &Snapshot, mode: &str) {
 fn all<G: Generator>(context: &Context<'_>) {
     for name in G::names(context) {
         let inputs = G::inputs(context, &name);
-        generate::<G>(&inputs.unwrap_or_else(|| panic!("{name} has no inputs")));
+        let inputs = inputs.unwrap_or_else(|| panic!("{name} has no inputs"));
+        generate::<G>(&inputs, resource_version::<G>(&inputs));
     }
 }

@@ -93,8 +93,8 @@ fn converted<'a>(
     if errors.is_empty() { Ok(texts) } else { Err(errors) }
 }
 
-/// Replaces each changed file atomically; its permissions and owner stay. The first file
-/// that cannot be written ends it.
+/// Replaces each changed file atomically; its permissions and owner stay. The first file that
+/// cannot be written ends it.
 pub(super) fn write_back(files: &[InjectedFile<'_>]) -> anyhow::Result<()> {
     for file in files.iter().filter(|file| file.is_changed()) {
         if let Some(path) = &file.file.path {
@@ -125,9 +125,10 @@ pub(super) fn stream(files: Vec<InjectedFile<'_>>) -> Vec<String> {
 /// Returns the text between two files of a stream.
 fn separator(before: &str, after: &str) -> String {
     let line_break = if before.ends_with('\n') { "" } else { "\n" };
-    let mark = match after.trim_start_matches('\u{feff}') {
-        directive if directive.starts_with('%') => "...\n",
-        marked if marked.starts_with("---") => "",
+    let after = after.trim_start_matches('\u{feff}');
+    let mark = match after.lines().find(|line| !line.is_empty() && !line.starts_with('#')) {
+        Some(directive) if directive.starts_with('%') => "...\n",
+        Some(marked) if marked.starts_with("---") => "",
         _ => "---\n",
     };
     format!("{line_break}{mark}")
@@ -159,6 +160,7 @@ mod tests {
             (&["\u{feff}a: 1", "\u{feff}b: 2"], "\u{feff}a: 1\n---\nb: 2"),
             (&["a: 1\n", "--- # b\nb: 2\n"], "a: 1\n--- # b\nb: 2\n"),
             (&["a: 1\n", "%YAML 1.2\n---\nb: 2\n"], "a: 1\n...\n%YAML 1.2\n---\nb: 2\n"),
+            (&["a: 1\n", "# c\n\n%TAG ! !\n---\n"], "a: 1\n...\n# c\n\n%TAG ! !\n---\n"),
             (&["", "a: 1", "", "{\"b\": 2}"], "a: 1\n---\n{\"b\": 2}"),
         ] {
             assert_eq!(joined(texts), expected);

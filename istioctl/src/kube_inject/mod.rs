@@ -168,25 +168,34 @@ fn write(
         [file] => file.file.to_string(),
         files => format!("{} files", files.len()),
     };
+    let changed = files.iter().filter(|file| file.is_changed()).count();
+    let mut summary = format!("{named}: {tally}");
     let mut outcome = Outcome::Done;
     match destination {
-        Destination::Check => outcome = check(&files, streams),
+        Destination::Check => {
+            list_changes(&files, streams);
+            summary = format!("{changed} of {} files would change", files.len());
+            outcome = if changed > 0 { Outcome::WouldChange } else { Outcome::Done };
+        }
         Destination::ExplanationJson | Destination::ExplanationTable => {}
         Destination::File(path) => {
             output::write_file(path, &files::stream(files)).map_err(Failure::from_error)?;
         }
-        Destination::InPlace => files::write_back(&files).map_err(Failure::from_error)?,
+        Destination::InPlace => {
+            files::write_back(&files).map_err(Failure::from_error)?;
+            summary = format!("{summary}; {changed} of {} files changed", files.len());
+        }
         Destination::StandardOutput(form) => {
             let parts = form.render(files).map_err(Failure::Errors)?;
             output::write_parts(streams.output, &parts).map_err(Failure::from_error)?;
         }
     }
-    streams.say(&format!("{named}: {tally}"));
+    streams.say(&summary);
     Ok(outcome)
 }
 
 /// Lists the workloads that would change.
-fn check(files: &[InjectedFile<'_>], streams: &mut Streams<'_>) -> Outcome {
+fn list_changes(files: &[InjectedFile<'_>], streams: &mut Streams<'_>) {
     let changed = each_finding(files).filter(|(_, it)| it.result == FindingResult::Injected);
     let lines = changed.map(|(file, Finding { line, object, .. })| {
         format!("{file}: line {line}: {} would be injected", Title(object))
@@ -197,8 +206,6 @@ fn check(files: &[InjectedFile<'_>], streams: &mut Streams<'_>) -> Outcome {
     for line in &lines {
         streams.say(line);
     }
-    let changed = files.iter().any(InjectedFile::is_changed);
-    if changed { Outcome::WouldChange } else { Outcome::Done }
 }
 
 fn each_finding<'a>(
