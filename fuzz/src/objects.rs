@@ -14,7 +14,7 @@ use pilot_routing::envoy::endpoints::Endpoints;
 use pilot_routing::envoy::listeners::Listeners;
 use pilot_routing::envoy::name_tables::{NameEntries, NameTables};
 use pilot_routing::envoy::routes::Routes;
-use pilot_routing::envoy::{Generator, generate};
+use pilot_routing::envoy::{Generator, generate, resource_version};
 use pilot_routing::peer_authentication::PeerAuthentications;
 use pilot_routing::view::{MeshView, ProxyView};
 use serde_json::json;
@@ -47,7 +47,7 @@ fn generate_all(snapshot: &Snapshot, mode: &str) {
     let id = "sidecar~10.0.0.1~web-1.shop~shop.svc.cluster.local";
     let metadata = metadata.as_object().expect("an object");
     let proxy = ProxyView::from_node(id, Locality::default(), metadata).expect("a valid node");
-    let mesh = MeshView::new(&MeshConfig::parse("").expect("the defaults"));
+    let mesh = MeshView::new(&MeshConfig::parse("").expect("the defaults")).expect("the defaults");
     let policies = PeerAuthentications::new(&mesh.root_namespace, Vec::new());
     let context = Context::new(snapshot, &mesh, &policies, &proxy);
     all::<Clusters>(&context);
@@ -61,6 +61,7 @@ fn generate_all(snapshot: &Snapshot, mode: &str) {
 fn all<G: Generator>(context: &Context<'_>) {
     for name in G::names(context) {
         let inputs = G::inputs(context, &name);
-        generate::<G>(&inputs.unwrap_or_else(|| panic!("{name} has no inputs")));
+        let inputs = inputs.unwrap_or_else(|| panic!("{name} has no inputs"));
+        generate::<G>(&inputs, resource_version::<G>(&inputs));
     }
 }

@@ -13,6 +13,7 @@ pub mod identity;
 pub mod listener;
 pub mod metrics;
 pub mod node;
+mod open_requests;
 pub mod publish;
 #[cfg(test)]
 mod reference;

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use axum::Router;
+use futures::TryFutureExt as _;
 use http::Extensions;
 use hyper::body::Incoming;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use hyper_util::service::TowerToHyperService;
 use pilot_xds::streams::ConnectionCloser;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -23,6 +24,7 @@ use tower::ServiceExt as _;
 use webhook_certs::serving::tcp_listener;
 
 use crate::metrics::Count;
+use crate::open_requests::OpenRequests;
 
 /// Handshake of a connection.
 pub trait Accept: Clone + Send + Sync + 'static {
@@ -148,16 +150,19 @@ impl<A: Accept> Connection<A> {
             Ok(Err(error)) => return tracing::debug!(%client, %error, "handshake failed"),
             Err(_) => return tracing::debug!(%client, "handshake timed out"),
         };
-        let router = router.map_request(move |mut request: http::Request<Incoming>| {
+        let requests = Arc::new(OpenRequests::new());
+        let opened = Arc::clone(&requests);
+        let service = service_fn(move |mut request: http::Request<Incoming>| {
             request.extensions_mut().extend(extensions.clone());
-            request
+            let open = opened.open();
+            router.clone().oneshot(request).map_ok(|response| open.until_sent(response))
         });
         let builder = builder();
-        let connection =
-            builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
         let connection = watcher.watch(connection.into_owned());
         tokio::select! {
             () = closer.closed() => {}
+            () = requests.unused() => tracing::debug!(%client, "closed without a request"),
             ended = connection => if let Err(error) = ended {
                 tracing::debug!(%client, error, "connection broke");
             },
@@ -191,7 +196,7 @@ const STREAMS: u32 = 64;
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::AsyncReadExt as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
 
@@ -218,4 +223,22 @@ mod tests {
         stop.send_replace(true);
         serving.await.unwrap();
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn connection_without_a_request_is_closed() {
+        let listener = bind("--grpcAddr", "127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (_stop, stopped) = watch::channel(false);
+        let limit = Limit::new("--grpcAddr", 1, Count::default());
+        tokio::spawn(serve(listener, limit, Plaintext, Router::new(), stopped));
+        for sent in [&b""[..], b"GET / HT", b"PRI * HTTP/2.0\r\n", PREFACE] {
+            let mut client = TcpStream::connect(address).await.unwrap();
+            client.write_all(sent).await.unwrap();
+            let read = timeout(Duration::from_secs(60), client.read_to_end(&mut Vec::new())).await;
+            read.expect("the connection is closed").unwrap();
+        }
+    }
+
+    /// Begin of HTTP/2 with empty settings.
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 }

@@ -87,7 +87,8 @@ fn generation(criterion: &mut Criterion<CpuTime>) {
         bencher.iter(|| {
             let name = "outbound|80||service-0.ns-0.svc.cluster.local";
             let inputs = Endpoints::inputs(&context(), name).unwrap();
-            black_box(generate::<Endpoints>(&inputs))
+            let version = resource_version::<Endpoints>(&inputs);
+            black_box(generate::<Endpoints>(&inputs, version))
         });
     });
     group.finish();
@@ -98,7 +99,7 @@ fn all<G: Generator>(context: &Context<'_>) -> usize {
     let names = G::names(context).into_iter();
     let sizes = names.map(|name| {
         let inputs = G::inputs(context, &name).unwrap();
-        generate::<G>(&inputs).message.value.len()
+        generate::<G>(&inputs, resource_version::<G>(&inputs)).message.value.len()
     });
     sizes.sum()
 }

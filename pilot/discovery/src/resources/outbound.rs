@@ -15,7 +15,7 @@ use pilot_routing::envoy::name_tables::{NameEntries, NameTables};
 use pilot_routing::envoy::routes::Routes;
 use pilot_routing::envoy::{Generator, names};
 use pilot_routing::view::ProxyView;
-use pilot_xds::session::{EncodedResource, Name};
+use pilot_xds::session::Name;
 
 use super::own::is_own;
 use super::{EncodedResources, MeshState, Table};
@@ -126,13 +126,11 @@ fn cluster_names(snapshot: &Snapshot, changes: &Changes) -> BTreeSet<String> {
 
 fn rebuild<G: Generator>(table: &mut Table, context: &Context<'_>, entries: &mut EncodedResources) {
     let names = G::names(context);
-    let mut names: Vec<_> = names.iter().filter(|name| !is_own(name)).collect();
+    let names = names.iter().map(String::as_str).filter(|name| !is_own(name));
+    let mut names: Vec<_> = names.collect();
     // Sessions go through resources in the order of their names: neighbours in memory are faster.
-    names.sort_by_cached_key(|name| Name::from(name.as_str()));
-    let generated: Vec<Arc<EncodedResource>> = names
-        .into_iter()
-        .filter_map(|name| Some(entries.get::<G>(name, &G::inputs(context, name)?)))
-        .collect();
+    names.sort_by_cached_key(|name| Name::from(*name));
+    let generated = entries.get_all::<G>(&names, |name| G::inputs(context, name));
     table.replace(generated);
 }
 

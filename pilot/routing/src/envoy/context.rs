@@ -1,8 +1,7 @@
 //! State that the configuration of one proxy is generated from.
 
-use std::cell::OnceCell;
 use std::fmt::{self, Display, Formatter};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pilot_registry::names::{NameTable, name_table};
 use pilot_registry::service::{Resolution, Service};
@@ -24,8 +23,8 @@ pub struct Context<'a> {
     pub(super) scope: Scope,
     pub(super) modes: WorkloadModes,
     pub(super) targets: Vec<InboundTarget>,
-    outbound: OnceCell<OutboundPlan>,
-    names: OnceCell<Arc<NameTable>>,
+    outbound: OnceLock<OutboundPlan>,
+    names: OnceLock<Arc<NameTable>>,
 }
 
 /// Object that a resource was generated from.
@@ -60,8 +59,8 @@ impl<'a> Context<'a> {
             scope: Scope::new(snapshot, proxy.namespace.clone()),
             modes: policies.modes(&proxy.namespace, labels),
             targets: targets.unwrap_or_default(),
-            outbound: OnceCell::new(),
-            names: OnceCell::new(),
+            outbound: OnceLock::new(),
+            names: OnceLock::new(),
         }
     }
 

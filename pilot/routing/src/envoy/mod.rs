@@ -69,11 +69,11 @@ pub fn resource_version<G: Generator>(inputs: &G::Inputs) -> Version {
     Version::new(&(REVISION, G::TYPE_URL, inputs))
 }
 
-/// Builds and encodes the resource of these inputs.
-pub fn generate<G: Generator>(inputs: &G::Inputs) -> Resource {
+/// Builds and encodes the resource of these inputs, whose [`resource_version`] the caller knows.
+pub fn generate<G: Generator>(inputs: &G::Inputs, version: Version) -> Resource {
     let message = G::build(inputs);
     Resource {
-        version: resource_version::<G>(inputs),
+        version,
         message: Any {
             type_url: G::TYPE_URL.to_owned(),
             value: Bytes::from(message.encode_to_vec()),

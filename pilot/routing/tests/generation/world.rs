@@ -22,7 +22,7 @@ use pilot_routing::envoy::context::Context;
 use pilot_routing::envoy::endpoints::Endpoints;
 use pilot_routing::envoy::listeners::Listeners;
 use pilot_routing::envoy::routes::Routes;
-use pilot_routing::envoy::{Generator, Resource, generate};
+use pilot_routing::envoy::{Generator, Resource, generate, resource_version};
 use pilot_routing::peer_authentication::{MtlsMode, PeerAuthentication, PeerAuthentications};
 use pilot_routing::view::{MeshView, ProxyView};
 use serde_json::{Value, json};
@@ -71,7 +71,7 @@ impl World {
             services: Vec::new(),
             slices: Vec::new(),
             pods: Vec::new(),
-            mesh: MeshView::new(&MeshConfig::parse("").unwrap()),
+            mesh: MeshView::new(&MeshConfig::parse("").unwrap()).unwrap(),
             policies: Vec::new(),
             proxy,
         }
@@ -242,7 +242,7 @@ impl World {
 fn all<G: Generator>(context: &Context<'_>) -> BTreeMap<String, Resource> {
     let resource = |name: String| {
         let inputs = G::inputs(context, &name).unwrap_or_else(|| panic!("{name} has no inputs"));
-        (name, generate::<G>(&inputs))
+        (name, generate::<G>(&inputs, resource_version::<G>(&inputs)))
     };
     G::names(context).into_iter().map(resource).collect()
 }

@@ -15,13 +15,14 @@ use super::{GRACE, Session};
 use crate::service::Variant;
 use crate::type_urls::{CLUSTER, ENDPOINT, EXTENSION_CONFIG, LISTENER, ROUTE, SECRET};
 
-/// Permission to send a listener or route.
+/// State of a cluster for the routes that need it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Gate {
+    /// The client has it and its endpoints.
     Open,
-    /// A cluster that it needs is on its way.
+    /// It is on its way, or its endpoints are.
     Waiting,
-    /// The client has rejected a cluster that it needs.
+    /// The client has rejected it or its endpoints.
     Rejected,
 }
 
@@ -101,7 +102,8 @@ impl<R: Resources> Session<R> {
         watch.answered = true;
         self.nonce += 1;
         let response = response(self.variant, type_url, self.nonce, watch, &content, resources);
-        watch.in_flight = Some(InFlight { nonce: self.nonce, content });
+        let is_single = content.values().filter(|sent| sent.resource.is_some()).count() == 1;
+        watch.in_flight = Some(InFlight { nonce: self.nonce, is_single, content });
         if **type_url == *CLUSTER {
             self.mark_endpoints(&batch.resources, resources);
         }
@@ -129,14 +131,11 @@ impl<R: Resources> Session<R> {
                     batch.done.push(name.clone());
                     batch.current.push(found.clone());
                 }
-                Some(found) => match self.gate(of, found) {
-                    Gate::Open => {
-                        size += found.delta.len();
-                        batch.resources.push(found.clone());
-                    }
-                    Gate::Waiting => batch.waits = true,
-                    Gate::Rejected => {}
-                },
+                Some(found) if self.waits(of, found) => batch.waits = true,
+                Some(found) => {
+                    size += found.delta.len();
+                    batch.resources.push(found.clone());
+                }
                 None if entry.accepted.is_some() || entry.uncertain => removals.push(name),
                 // A name that does not exist is answered once per subscription.
                 None if (entry.explicit && !entry.told) || *why == Resend::Always => {
@@ -169,7 +168,7 @@ impl<R: Resources> Session<R> {
         for name in &watch.suspects {
             match watch.wanted(of, name) {
                 Some(found) if !watch.is_rejected(found) => {
-                    if self.gate(of, found) == Gate::Open {
+                    if !self.waits(of, found) {
                         batch.resources.push(found.clone());
                         return Some(batch);
                     }
@@ -180,33 +179,29 @@ impl<R: Resources> Session<R> {
         (!batch.done.is_empty()).then_some(batch)
     }
 
-    fn gate(&self, of: OfType<'_, R>, found: &EncodedResource) -> Gate {
+    /// True if a resource waits for clusters that are on their way to the client.
+    fn waits(&self, of: OfType<'_, R>, found: &EncodedResource) -> bool {
         if !matches!(of.type_url, LISTENER | ROUTE) {
-            return Gate::Open;
+            return false;
         }
         // Clusters are sent in the order of their names: of many parts, the last one decides.
         let needed = found.references.iter().rev();
-        let mut needed = needed.filter(|reference| reference.type_url == CLUSTER);
-        let Some(first) = needed.next() else { return Gate::Open };
+        let mut needed = needed.filter(|reference| reference.type_url == CLUSTER).peekable();
+        if needed.peek().is_none() {
+            return false;
+        }
         let clusters = match self.watches.get(CLUSTER) {
             Some(clusters) if clusters.wildcard => clusters,
             // Such a client, gRPC's, asks for clusters after it has seen the routes.
-            Some(_) => return Gate::Open,
+            Some(_) => return false,
             None if self.watches.get(LISTENER).is_some_and(|watch| !watch.wildcard) => {
-                return Gate::Open;
+                return false;
             }
-            None if self.grace_is_over() => return Gate::Open,
-            None => return Gate::Waiting,
+            None => return !self.grace_is_over(),
         };
-        let mut gate = Gate::Open;
-        for needed in [first].into_iter().chain(needed) {
-            match self.cluster_gate(clusters, &needed.name, of.resources) {
-                Gate::Open => {}
-                Gate::Rejected => gate = Gate::Rejected,
-                Gate::Waiting => return Gate::Waiting,
-            }
-        }
-        gate
+        // One service that the client cannot take must not hold back the routes of all others.
+        let gate = |name: &Name| self.cluster_gate(clusters, name, of.resources);
+        needed.any(|needed| gate(&needed.name) == Gate::Waiting)
     }
 
     /// Checks that the client has a cluster and its endpoints.
@@ -265,10 +260,15 @@ impl<R: Resources> Session<R> {
         if has_endpoints {
             clusters.held.complete(of);
         }
-        for cluster in references.iter().filter(|reference| reference.type_url == CLUSTER) {
-            if !clusters.held.is_settled(&cluster.name) {
-                clusters.held.update(of, &cluster.name, |entry| entry.complete = true);
-            }
+        let used = references.iter().filter(|reference| reference.type_url == CLUSTER);
+        let used = used.map(|reference| &reference.name);
+        let used: Vec<_> = used.filter(|name| !clusters.held.is_settled(name)).collect();
+        let Some(clusters) = self.watches.get(CLUSTER) else { return };
+        let is_open = |name: &&Name| self.cluster_gate(clusters, name, resources) == Gate::Open;
+        let used: Vec<_> = used.into_iter().filter(is_open).collect();
+        let Some(clusters) = self.watches.get_mut(CLUSTER) else { return };
+        for name in used {
+            clusters.held.update(of, name, |entry| entry.complete = true);
         }
     }
 

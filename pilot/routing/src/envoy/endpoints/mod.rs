@@ -93,21 +93,21 @@ impl Generator for Endpoints {
         if protocol.class() == ProtocolClass::Udp {
             return None;
         }
-        let mut groups: BTreeMap<(u32, Locality), Vec<Member>> = BTreeMap::new();
+        let mut groups: BTreeMap<(u32, &Locality), Vec<Member>> = BTreeMap::new();
         let mut workloads = Workloads::default();
         let endpoints = context.snapshot.endpoints(&hostname, port);
         for endpoint in endpoints.into_iter().flat_map(|set| &set.endpoints) {
             if is_used(context.proxy, service, endpoint) {
                 let distance = distance(context.proxy, service.distribution, endpoint);
+                let kind = workloads.kind(context, endpoint);
                 let member = Member {
                     address: endpoint.address,
                     port: endpoint.port,
                     health: endpoint.health,
-                    takes_mtls: takes_mtls(context, endpoint),
-                    workload: endpoint.workload.as_deref().map(|it| workloads.index(it)),
+                    takes_mtls: kind.is_some_and(|kind| kind.takes_mtls),
+                    workload: kind.map(|kind| kind.workload),
                 };
-                let key = (distance, endpoint.locality.clone());
-                groups.entry(key).or_default().push(member);
+                groups.entry((distance, &endpoint.locality)).or_default().push(member);
             }
         }
         let cluster_id = context.mesh.cluster_id.clone();
@@ -161,12 +161,12 @@ fn distance(proxy: &ProxyView, distribution: TrafficDistribution, endpoint: &End
 }
 
 /// Turns distances into priorities, which Envoy requires without gaps.
-fn with_priorities(groups: BTreeMap<(u32, Locality), Vec<Member>>) -> Vec<Group> {
+fn with_priorities(groups: BTreeMap<(u32, &Locality), Vec<Member>>) -> Vec<Group> {
     let distances: BTreeSet<u32> = groups.keys().map(|(distance, _)| *distance).collect();
     let priorities: BTreeMap<u32, u32> = distances.into_iter().zip(0..).collect();
-    let group = |((distance, locality), endpoints): ((u32, Locality), _)| Group {
+    let group = |((distance, locality), endpoints): ((u32, &Locality), _)| Group {
         priority: priorities[&distance],
-        locality,
+        locality: locality.clone(),
         endpoints,
     };
     groups.into_iter().map(group).collect()
@@ -249,27 +249,39 @@ impl Member {
 #[derive(Debug, Default)]
 struct Workloads<'a> {
     distinct: Vec<WorkloadRef>,
-    /// The last workload and its index.
-    last: Option<(&'a Workload, usize)>,
+    /// The last endpoint.
+    last: Option<(&'a Workload, u16, Kind)>,
+}
+
+/// What pods of one Deployment have in common.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    /// Index of the workload.
+    workload: usize,
+    takes_mtls: bool,
 }
 
 impl<'a> Workloads<'a> {
-    fn index(&mut self, workload: &'a Workload) -> usize {
-        let is_alike = |other: &Workload| {
-            (&other.owner, &other.namespace, &other.labels)
-                == (&workload.owner, &workload.namespace, &workload.labels)
-        };
-        if let Some((_, index)) = self.last.filter(|(last, _)| is_alike(last)) {
-            return index;
-        }
-        let workload_ref = WorkloadRef::new(workload);
-        let known = self.distinct.iter().position(|known| *known == workload_ref);
-        let index = known.unwrap_or_else(|| {
-            self.distinct.push(workload_ref);
-            self.distinct.len() - 1
+    fn kind(&mut self, context: &Context<'_>, endpoint: &'a Endpoint) -> Option<Kind> {
+        let (workload, port) = (endpoint.workload.as_deref()?, endpoint.port);
+        let features = |it: &'a Workload| (&it.labels, &it.owner, &it.namespace, it.takes_mtls);
+        let is_alike = |last: &'a Workload| features(last) == features(workload);
+        let known = self.last.filter(|(last, of, _)| *of == port && is_alike(last));
+        let (_, _, kind) = known.unwrap_or_else(|| {
+            let takes_mtls = takes_mtls(context, endpoint);
+            (workload, port, Kind { workload: self.index(workload), takes_mtls })
         });
-        self.last = Some((workload, index));
-        index
+        self.last = Some((workload, port, kind));
+        Some(kind)
+    }
+
+    fn index(&mut self, workload: &Workload) -> usize {
+        let workload = WorkloadRef::new(workload);
+        let known = self.distinct.iter().position(|known| *known == workload);
+        known.unwrap_or_else(|| {
+            self.distinct.push(workload);
+            self.distinct.len() - 1
+        })
     }
 }
 

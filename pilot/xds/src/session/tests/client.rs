@@ -21,6 +21,9 @@ pub(super) struct Client {
     types: BTreeMap<&'static str, Held>,
     /// Clusters that had endpoints at least once: those that routes see.
     active: BTreeSet<String>,
+    /// Clusters that were rejected, or their endpoints, when a route came that needs them. Rejections
+    /// of others may add and remove them again.
+    broken: BTreeSet<String>,
     /// Clusters that wait for endpoints since they were added or changed.
     warming: BTreeSet<String>,
     /// Names that may come again unchanged: endpoints of a new or changed cluster, and names of a new
@@ -28,6 +31,8 @@ pub(super) struct Client {
     excused: BTreeSet<(&'static str, String)>,
     /// Versions that the client rejects.
     bad: BTreeSet<String>,
+    /// Resources that the client has rejected in some version.
+    rejected: BTreeSet<(&'static str, String)>,
     /// Resources and removals received on this stream.
     pub(super) received: Vec<(&'static str, String, String)>,
     pub(super) removed: Vec<(&'static str, String)>,
@@ -60,10 +65,12 @@ impl Client {
             variant,
             types: TYPES.into_iter().map(|type_url| (type_url, Held::default())).collect(),
             active: BTreeSet::new(),
+            broken: BTreeSet::new(),
             warming: BTreeSet::new(),
             excused: BTreeSet::new(),
             repeats: !bad.is_empty(),
             bad,
+            rejected: BTreeSet::new(),
             received: Vec::new(),
             removed: Vec::new(),
             subscriptions: BTreeMap::new(),
@@ -152,6 +159,7 @@ impl Client {
             }
             if self.bad.contains(&resource.version) {
                 error = Some(Status { code: 13, message: format!("{name} is invalid") });
+                self.rejected.insert((type_url, name));
                 continue;
             }
             if is_equal && !is_whole {
@@ -248,14 +256,30 @@ impl Client {
     }
 
     /// Checks that no listener or route refers to a cluster that is missing or was never ready.
-    fn check(&self) {
-        for type_url in [LISTENER, ROUTE] {
-            for (name, resource) in &self.types[type_url].resources {
-                for (_, cluster) in resource.references.iter().filter(|(kind, _)| kind == CLUSTER) {
-                    assert!(self.active.contains(cluster), "{type_url} {name} needs {cluster}");
-                }
-            }
+    fn check(&mut self) {
+        let types = [LISTENER, ROUTE].map(|type_url| &self.types[type_url].resources);
+        let references = types.into_iter().flatten().flat_map(|(name, resource)| {
+            let clusters = resource.references.iter().filter(|(kind, _)| kind == CLUSTER);
+            clusters.map(move |(_, cluster)| (name, cluster))
+        });
+        let missing = references.filter(|(_, cluster)| {
+            !self.active.contains(*cluster) && !self.broken.contains(*cluster)
+        });
+        let missing: Vec<_> = missing.collect();
+        for (name, cluster) in &missing {
+            assert!(self.is_rejected(cluster), "{name} needs {cluster}");
         }
+        let broken: Vec<_> = missing.into_iter().map(|(_, cluster)| cluster.clone()).collect();
+        self.broken.extend(broken);
+    }
+
+    /// True if the client has rejected a cluster or its endpoints.
+    fn is_rejected(&self, cluster: &str) -> bool {
+        let found = self.types[CLUSTER].resources.get(cluster);
+        let endpoints = found.into_iter().flat_map(|found| &found.references);
+        let endpoints = endpoints.map(|(_, name)| (ENDPOINT, name.clone()));
+        let mut needed = endpoints.chain([(CLUSTER, cluster.to_owned())]);
+        needed.any(|resource| self.rejected.contains(&resource))
     }
 
     /// Versions by name.

@@ -415,7 +415,7 @@ fn state_of_the_world_keeps_a_used_cluster() {
 }
 
 #[test]
-fn rejected_cluster_holds_its_routes_back() {
+fn rejected_cluster_holds_no_routes_back() {
     let mut stream = with_route(Delta);
     let new = State::default().cluster("a", 0).cluster("b", 0).route("r", 1, &["a", "b"]).listener(
         "l",
@@ -424,12 +424,26 @@ fn rejected_cluster_holds_its_routes_back() {
     );
     let clusters = stream.publish(new);
     assert_eq!(text(&clusters), ["CDS +b"]);
-    assert_eq!(text(&stream.nack(&clusters[0])), [""; 0]);
-    assert_eq!(stream.view(ROUTE).waiting, [Name::from("r")]);
+    assert_eq!(text(&stream.nack(&clusters[0])), ["RDS +r"], "`a` has its new routes");
     let view = stream.view(CLUSTER);
     let rejected = view.names.iter().find(|name| &*name.name == "b").unwrap();
     assert_eq!(rejected.rejected.as_ref().unwrap().reason, "invalid");
     assert_eq!((rejected.acknowledged, view.nacks), (None, 1));
+}
+
+#[test]
+fn rejected_endpoints_hold_no_routes_back() {
+    let state = || State::default().cluster("a", 0).cluster("b", 0).route("r", 0, &["a", "b"]);
+    let mut stream = Stream::new(Delta, state().listener("l", 0, &["r"]));
+    let clusters = stream.subscribe(CLUSTER, &[]);
+    stream.ack(&clusters[0]);
+    let endpoints = stream.subscribe(ENDPOINT, &["a", "b"]);
+    stream.subscribe(LISTENER, &[]);
+    assert_eq!(text(&stream.subscribe(ROUTE, &["r"])), [""; 0]);
+    let a = stream.nack(&endpoints[0]);
+    let b = stream.ack(&a[0]);
+    assert_eq!(text(&b), ["EDS +b"]);
+    assert_eq!(text(&stream.nack(&b[0])), ["RDS +r"]);
 }
 
 #[test]
@@ -442,6 +456,15 @@ fn rejected_update_of_a_used_cluster_holds_nothing_back() {
     stream.ack(&responses[1]);
     let update = State::default().cluster("a", 1).route("r", 1, &["a"]).listener("l", 0, &["r"]);
     assert_eq!(text(&stream.publish(update)), ["RDS +r"]);
+}
+
+#[test]
+fn nack_blames_no_resource_beside_an_unsubscribed_one() {
+    let mut stream = Stream::new(Delta, two_clusters());
+    let both = stream.subscribe(ENDPOINT, &["a", "b"]);
+    assert_eq!(text(&both), ["EDS +a +b"]);
+    stream.unsubscribe(ENDPOINT, &["a"]);
+    assert_eq!(text(&stream.nack(&both[0])), ["EDS +b"], "the culprit may have been the other");
 }
 
 #[test]

@@ -1,19 +1,23 @@
-//! Injected files, and their concatenation to one stream.
+//! Edited files, and the forms in which they are written.
+
+use std::fmt;
 
 use anyhow::Context;
+use injector::manifest::Document;
 use local_files::replace_regular_file;
 
-use super::conversion::{self, ConversionError};
-use super::finding::Finding;
-use super::output_flags::Form;
-use super::parallel::in_order;
-use super::unified_diff::unified_diff;
-use super::workload_patch::patch_lines;
+use crate::conversion::{self, ConversionError};
+use crate::finding::{Finding, FindingResult, Title};
 use crate::inputs::{InputFile, STANDARD};
+use crate::output_flags::{Destination, Form};
+use crate::parallel::in_order;
+use crate::unified_diff::unified_diff;
+use crate::workload_patch::patch_lines;
+use crate::{Failure, Outcome, Streams, output};
 
-/// A file after injection.
+/// A file after the edits.
 #[derive(Debug)]
-pub(super) struct InjectedFile<'a> {
+pub(super) struct EditedFile<'a> {
     pub(super) file: &'a InputFile,
     /// The old and the new text of each part.
     pub(super) parts: Vec<(&'a str, String)>,
@@ -21,14 +25,121 @@ pub(super) struct InjectedFile<'a> {
     pub(super) findings: Vec<Finding>,
 }
 
-impl<'a> InjectedFile<'a> {
+/// A document after the edits.
+pub(super) struct EditedDocument {
+    /// The new text, or the errors.
+    pub(super) text: Result<String, Vec<anyhow::Error>>,
+    /// One result for each pod template and each object without one, in the order of their lines.
+    pub(super) findings: Vec<Finding>,
+}
+
+/// Edits the documents of all files on all cores. Returns the files and all errors.
+pub(super) fn edit_all<'a>(
+    files: &'a [InputFile],
+    edit: impl Fn(&Document<'a>) -> EditedDocument + Sync,
+) -> (Vec<EditedFile<'a>>, Vec<anyhow::Error>) {
+    let documents: Vec<_> = files
+        .iter()
+        .flat_map(|file| {
+            let documents = Document::split(&file.text).into_iter();
+            documents.flat_map(Document::parts).map(move |part| (file, part))
+        })
+        .collect();
+    let outcomes = in_order(&documents, |(_, document)| edit(document));
+    let mut edited: Vec<_> = files.iter().map(EditedFile::new).collect();
+    let mut errors = Vec::new();
+    let mut outcomes = documents.into_iter().zip(outcomes).peekable();
+    for into in &mut edited {
+        while let Some(((file, document), outcome)) =
+            outcomes.next_if(|((file, _), _)| std::ptr::eq(*file, into.file))
+        {
+            let place = || format!("{file}: document {}", document.number);
+            match outcome.text {
+                Ok(text) => into.parts.push((document.text, text)),
+                Err(failed) => {
+                    errors.extend(failed.into_iter().map(|error| error.context(place())));
+                }
+            }
+            into.findings.extend(outcome.findings);
+        }
+    }
+    (edited, errors)
+}
+
+/// Returns the results for the objects of all files.
+pub(super) fn each_finding<'a>(
+    files: &'a [EditedFile<'_>],
+) -> impl Iterator<Item = (&'a InputFile, &'a Finding)> {
+    files.iter().flat_map(|file| file.findings.iter().map(|finding| (file.file, finding)))
+}
+
+impl Destination<'_> {
+    /// Writes the files, or lists the workloads to be changed; `change` names the change. Ends with
+    /// a summary of the objects in `tally`.
+    pub(super) fn write(
+        self,
+        files: Vec<EditedFile<'_>>,
+        change: &str,
+        tally: &impl fmt::Display,
+        streams: &mut Streams<'_>,
+    ) -> Result<Outcome, Failure> {
+        let count = files.len();
+        let changed = files.iter().filter(|file| file.is_changed()).count();
+        let mut summary = format!("{}: {tally}", title(&files));
+        let mut outcome = Outcome::Done;
+        match self {
+            Self::Check => {
+                list_changes(&files, change, streams);
+                summary = format!("{changed} of {count} files would change");
+                outcome = if changed > 0 { Outcome::WouldChange } else { Outcome::Done };
+            }
+            Self::File(path) => {
+                output::write_file(path, &stream(files)).map_err(Failure::from_error)?;
+            }
+            Self::InPlace => {
+                write_back(&files).map_err(Failure::from_error)?;
+                summary = format!("{summary}; {changed} of {count} files changed");
+            }
+            Self::StandardOutput(form) => {
+                let parts = form.render(files).map_err(Failure::Errors)?;
+                output::write_parts(streams.output, &parts).map_err(Failure::from_error)?;
+            }
+        }
+        streams.say(&summary);
+        Ok(outcome)
+    }
+}
+
+/// Lists the workloads that would change.
+fn list_changes(files: &[EditedFile<'_>], change: &str, streams: &mut Streams<'_>) {
+    let changed = each_finding(files).filter(|(_, it)| it.result == FindingResult::Changed);
+    let lines = changed.map(|(file, Finding { line, object, .. })| {
+        format!("{file}: line {line}: {} would be {change}", Title(object))
+    });
+    let mut lines: Vec<_> = lines.collect();
+    // An object may have several pod templates.
+    lines.dedup();
+    for line in &lines {
+        streams.say(line);
+    }
+}
+
+/// Returns the name of the files for the summary.
+pub(super) fn title(files: &[EditedFile<'_>]) -> String {
+    match files {
+        [file] => file.file.to_string(),
+        files => format!("{} files", files.len()),
+    }
+}
+
+impl<'a> EditedFile<'a> {
     /// Returns the file without text.
-    pub(super) fn new(file: &'a InputFile) -> Self {
+    fn new(file: &'a InputFile) -> Self {
         Self { file, parts: Vec::new(), findings: Vec::new() }
     }
 
     /// True if the new text differs from the old one.
-    pub(super) fn is_changed(&self) -> bool {
+    fn is_changed(&self) -> bool {
         self.parts.iter().any(|(old, new)| old != new)
     }
 
@@ -40,10 +151,7 @@ impl<'a> InjectedFile<'a> {
 
 impl Form {
     /// Returns the files in this form, in parts.
-    pub(super) fn render(
-        self,
-        files: Vec<InjectedFile<'_>>,
-    ) -> Result<Vec<String>, Vec<anyhow::Error>> {
+    fn render(self, files: Vec<EditedFile<'_>>) -> Result<Vec<String>, Vec<anyhow::Error>> {
         match self {
             Self::Diff => Ok(in_order(&files, |file| {
                 let name = match &file.file.path {
@@ -64,9 +172,9 @@ impl Form {
                 Ok(stream(
                     texts
                         .into_iter()
-                        .map(|(file, text)| InjectedFile {
+                        .map(|(file, text)| EditedFile {
                             parts: vec![("", text)],
-                            ..InjectedFile::new(file)
+                            ..EditedFile::new(file)
                         })
                         .collect(),
                 ))
@@ -77,7 +185,7 @@ impl Form {
 
 /// Returns the new text of each file after a conversion.
 fn converted<'a>(
-    files: &[InjectedFile<'a>],
+    files: &[EditedFile<'a>],
     convert: impl Fn(&str) -> Result<String, ConversionError> + Sync,
 ) -> Result<Vec<(&'a InputFile, String)>, Vec<anyhow::Error>> {
     let results = in_order(files, |file| {
@@ -95,7 +203,7 @@ fn converted<'a>(
 
 /// Replaces each changed file atomically; its permissions and owner stay. The first file that
 /// cannot be written ends it.
-pub(super) fn write_back(files: &[InjectedFile<'_>]) -> anyhow::Result<()> {
+fn write_back(files: &[EditedFile<'_>]) -> anyhow::Result<()> {
     for file in files.iter().filter(|file| file.is_changed()) {
         if let Some(path) = &file.file.path {
             replace_regular_file(path, NEW_FILE, &file.texts())
@@ -106,7 +214,7 @@ pub(super) fn write_back(files: &[InjectedFile<'_>]) -> anyhow::Result<()> {
 }
 
 /// Returns the texts of all files as one stream of documents. A single file stays as it is.
-pub(super) fn stream(files: Vec<InjectedFile<'_>>) -> Vec<String> {
+fn stream(files: Vec<EditedFile<'_>>) -> Vec<String> {
     let mut stream: Vec<String> = Vec::new();
     for file in files {
         let mut texts: Vec<_> = file.parts.into_iter().map(|(_, new)| new).collect();
@@ -152,7 +260,7 @@ mod tests {
             };
             let files = inputs
                 .iter()
-                .map(|file| InjectedFile { parts: parts(file), ..InjectedFile::new(file) });
+                .map(|file| EditedFile { parts: parts(file), ..EditedFile::new(file) });
             stream(files.collect()).concat()
         };
         for (texts, expected) in [
