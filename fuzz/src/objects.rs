@@ -47,7 +47,7 @@ fn generate_all(snapshot: &Snapshot, mode: &str) {
     let id = "sidecar~10.0.0.1~web-1.shop~shop.svc.cluster.local";
     let metadata = metadata.as_object().expect("an object");
     let proxy = ProxyView::from_node(id, Locality::default(), metadata).expect("a valid node");
-    let mesh = MeshView::new(&MeshConfig::parse("").expect("the defaults"));
+    let mesh = MeshView::new(&MeshConfig::parse("").expect("the defaults")).expect("the defaults");
     let policies = PeerAuthentications::new(&mesh.root_namespace, Vec::new());
     let context = Context::new(snapshot, &mesh, &policies, &proxy);
     all::<Clusters>(&context);

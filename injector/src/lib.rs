@@ -17,4 +17,5 @@ pub mod report;
 pub mod settings;
 pub mod sources;
 pub mod template;
+pub mod uninject;
 pub mod webhook;

@@ -1,5 +1,6 @@
-//! `istioctl kube-inject` as a process and as a function: one document, a thousand, and ten
-//! thousand small ones. The ratio shows if the cost of a document grows with the file.
+//! `istioctl kube-inject` as a process and as a function: one document, a thousand in one file and
+//! in as many, and ten thousand small ones. The ratio shows if the cost of a document grows with the
+//! file.
 
 #![expect(clippy::expect_used, reason = "a benchmark fails by panic")]
 #![expect(clippy::print_stdout, reason = "figures are what it is for")]
@@ -9,10 +10,11 @@ mod cases;
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use injector::manifest::Document;
 use mimalloc::MiMalloc;
 
 #[global_allocator]
@@ -26,22 +28,28 @@ fn main() {
     let folder = tempfile::tempdir().expect("a folder");
     println!("| fastest of {ROUNDS} | in KB | out KB | wall ms | CPU ms | wall ms as a function |");
     println!("| --- | --- | --- | --- | --- | --- |");
-    for (title, file, overlay, runs) in [
-        ("1 Deployment", cases::deployments(1), false, 50),
-        ("1,000 Deployments", cases::deployments(1_000), false, 1),
-        ("1 Deployment, Istio's template", cases::deployments(1), true, 50),
-        ("1,000 Deployments, Istio's template", cases::deployments(1_000), true, 1),
-        ("1,000 small Deployments", cases::small_deployments(1_000), false, 1),
-        ("10,000 small Deployments", cases::small_deployments(10_000), false, 1),
+    for (title, file, layout, overlay, runs) in [
+        ("1 Deployment", cases::deployments(1), Layout::OneFile, false, 50),
+        ("1,000 Deployments", cases::deployments(1_000), Layout::OneFile, false, 1),
+        ("the same in 1,000 files", cases::deployments(1_000), Layout::Directory, false, 1),
+        ("1 Deployment, Istio's template", cases::deployments(1), Layout::OneFile, true, 50),
+        (
+            "1,000 Deployments, Istio's template",
+            cases::deployments(1_000),
+            Layout::OneFile,
+            true,
+            1,
+        ),
+        ("1,000 small Deployments", cases::small_deployments(1_000), Layout::OneFile, false, 1),
+        ("10,000 small Deployments", cases::small_deployments(10_000), Layout::OneFile, false, 1),
     ] {
         let config = overlay.then(cases::config_path);
         if config == Some(None) {
             cases::say_left_out(title);
             continue;
         }
-        let input = folder.path().join("in.yaml");
+        let input = layout.write(folder.path(), &file);
         let output = folder.path().join("out.yaml");
-        fs::write(&input, &file).expect("a file");
         let arguments = arguments(&input, &output, config.flatten().as_deref());
         let mut least = Times { wall: f64::MAX, cpu: f64::MAX };
         let mut function = f64::MAX;
@@ -58,6 +66,36 @@ fn main() {
             least.wall,
             least.cpu,
         );
+    }
+}
+
+/// Layout of the documents.
+#[derive(Clone, Copy, Debug)]
+enum Layout {
+    /// One file for each document.
+    Directory,
+    OneFile,
+}
+
+impl Layout {
+    /// Writes the documents. Returns the file or the directory.
+    fn write(self, folder: &Path, text: &str) -> PathBuf {
+        match self {
+            Self::Directory => {
+                let directory = folder.join("in");
+                fs::create_dir(&directory).expect("a new directory");
+                for document in Document::split(text) {
+                    let file = directory.join(format!("{:04}.yaml", document.number));
+                    fs::write(file, document.text).expect("a file");
+                }
+                directory
+            }
+            Self::OneFile => {
+                let file = folder.join("in.yaml");
+                fs::write(&file, text).expect("a file");
+                file
+            }
+        }
     }
 }
 

@@ -11,7 +11,8 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use injector::manifest::PodTemplateRule;
 
-use crate::Streams;
+use crate::output_flags::Destination;
+use crate::{Failure, Streams};
 
 /// Flags that name the input files.
 #[derive(Debug, Args)]
@@ -44,9 +45,13 @@ impl InputFlags {
         &self.pod_templates
     }
 
-    /// True if standard input is among the inputs.
-    pub(crate) fn name_standard_input(&self) -> bool {
-        self.filename.iter().any(|path| path == Path::new(STANDARD))
+    /// Returns a usage error if standard input is to be written in place.
+    pub(crate) fn refuse_standard_input(&self, to: Destination<'_>) -> Result<(), Failure> {
+        let named = self.filename.iter().any(|path| path == Path::new(STANDARD));
+        if named && to == Destination::InPlace {
+            return Err(Failure::Usage(NO_FILE.to_owned()));
+        }
+        Ok(())
     }
 
     /// Reads the files in the order of the flags, those of a directory in the order of their names.
@@ -140,3 +145,6 @@ fn is_manifest(path: &Path) -> bool {
 
 /// File name that means standard input or output.
 pub(crate) const STANDARD: &str = "-";
+
+const NO_FILE: &str = "error: --in-place: standard input is not a file\n  hint: name files or \
+                       directories with --filename";

@@ -3,12 +3,17 @@
 mod check_inject;
 mod cluster;
 mod control_plane;
+mod conversion;
 mod experimental;
+mod files;
+mod finding;
 mod injector_list;
 mod inputs;
 mod istio_flags;
 mod kube_inject;
 mod output;
+mod output_flags;
+mod parallel;
 mod pod_port;
 mod proxy_config;
 mod proxy_status;
@@ -16,8 +21,11 @@ mod proxy_status;
 mod reference;
 mod table;
 mod tips;
+mod unified_diff;
+mod uninject;
 mod version;
 mod why;
+mod workload_patch;
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -31,6 +39,7 @@ use istio_flags::{ClusterFlags, ControlPlaneFlags, LogFlags};
 use kube_inject::KubeInject;
 use proxy_config::ProxyConfig;
 use proxy_status::ProxyStatus;
+use uninject::Uninject;
 use version::Version;
 
 /// Runs a command line.
@@ -109,6 +118,7 @@ enum Command {
     ProxyConfig(ProxyConfig),
     #[command(name = "proxy-status", visible_alias = "ps")]
     ProxyStatus(ProxyStatus),
+    Uninject(Uninject),
     Version(Version),
 }
 
@@ -125,6 +135,7 @@ impl Cli {
             Command::Experimental(command) => command.run(cluster_client, streams),
             Command::ProxyConfig(command) => command.run(cluster_client, streams),
             Command::ProxyStatus(command) => command.run(cluster_client, streams),
+            Command::Uninject(command) => return command.run(streams),
             Command::Version(command) => command.run(&self.cluster, streams),
         }
         .map(|()| Outcome::Done)

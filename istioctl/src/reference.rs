@@ -14,7 +14,8 @@ fn reference() -> String {
     Page::new("istioctl")
         .text(
             "A flag overrides its environment variable. `x` is short for `experimental`. See also \
-             [kube-inject](../kube-inject.md) and [Reports](../reports.md).",
+             [kube-inject](../kube-inject.md), [uninject](../uninject.md) and \
+             [Reports](../reports.md).",
         )
         .flags(&Cli::command())
         .heading(2, "Flags of Istio's istioctl")

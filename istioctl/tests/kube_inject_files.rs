@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::fmt::Write as _;
 use std::fs::{self, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -188,6 +189,53 @@ fn explanation_names_every_object_with_its_reason() {
         &["-f", "a.yaml", "--explain", "--in-place"],
     ];
     insta::assert_snapshot!("explanation", folder.sessions(&shown, ""));
+}
+
+#[test]
+fn ten_thousand_lines_stay_byte_for_byte() {
+    let text = odd_file(1_000);
+    assert!(text.lines().count() > 10_000);
+    for (eol, mark) in [("\n", ""), ("\r\n", ""), ("\n", "\u{feff}"), ("\r\n", "\u{feff}")] {
+        let text = format!("{mark}{}", text.replace('\n', eol));
+        let folder = Folder::with(&[("odd.yaml", &text)]);
+        let ran = folder.run(&["-f", "odd.yaml"], "");
+        assert_eq!(ran.code, 0, "{}", ran.messages);
+        let mut old = text.split_inclusive('\n').peekable();
+        let added: Vec<_> = ran
+            .output
+            .split_inclusive('\n')
+            .filter(|line| old.next_if_eq(line).is_none())
+            .collect();
+        assert_eq!(old.next(), None, "{eol:?} {mark:?}: changed or moved");
+        assert!(added.len() < 20 && added.concat().contains("istio-proxy"), "{added:?}");
+        assert!(added.iter().all(|line| line.ends_with(eol)), "{added:?}");
+    }
+}
+
+/// Returns a file of one workload between other objects, in styles that an author may choose.
+fn odd_file(entries: usize) -> String {
+    let mut text =
+        "# \ttab, \u{e9}\n%YAML 1.1\n---   # the first\n\"kind\":   ConfigMap\t# c\ndata:\n"
+            .to_owned();
+    let mut env = String::new();
+    for n in 0..entries {
+        let _ = write!(
+            text,
+            "    'it''s {n}': &a{n} \"\\u00e9 # none\"  \t# one\n\n    ? key{n}\n    : *a{n}\n"
+        );
+        let _ = write!(
+            env,
+            "        # Number {n}   \n        - name:    \"V{n}\"\t# c\n          'value': 'it''s # none'\n\
+             \n        - {{name: W{n}, value: *word,}}\n        - name: X{n}\n          value: |\n\
+             \x20           \ttab {n}: [\n             - deeper\n"
+        );
+    }
+    format!(
+        "{text}...\n---\napiVersion: apps/v1 # version\n\"kind\": 'Deployment'\n\
+         metadata: {{\"name\": web, 'labels': {{a: &word \"b\"}}}}\n\
+         spec:\n  template:\n    spec:\n      containers:\n      - name: app   # the app\n        env:\n{env}\
+         ---\n{{\n\t\"kind\": \"Service\",\n\t\"port\":\t080\n}}\n---\nkind: Service\nname: >+\n  last\n\n# end"
+    )
 }
 
 /// A directory of input files, with a configuration beside it that injects little.

@@ -150,6 +150,14 @@ words! {
         COMMENTS_LOST = "comments_lost", "With `kube-inject`, comments in a container that moves to another list are left out",
             Fixed("write the container under spec.initContainers, or the comments above it");
     }
+    "Uninjection" {
+        MAY_BE_OWN = "may_be_own", "With `uninject`, a field is removed that injection writes, and its author may have written the same",
+            Fixed("if the field is yours, write it again");
+        MAY_BE_INJECTED = "may_be_injected", "With `uninject`, a field is kept that its author or injection may have written",
+            Fixed("if the field is not yours, remove it");
+        NOT_RECORDED = "not_recorded", "With `uninject`, a field is not exactly as before, because injection does not record it",
+            Fixed("compare the field with your own manifest");
+    }
     "Reports: a pod that runs" {
         NO_SIDECAR = "no_sidecar", "The pod has no sidecar, and a new pod would get one",
             Fixed("the pod was created while the webhook was unavailable, or before its labels or the configuration changed; recreate it to get the sidecar");

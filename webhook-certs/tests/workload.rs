@@ -228,7 +228,7 @@ fn invalid_requests_are_rejected() {
     for key in ["-newkey rsa:1024", "-newkey ed25519", "-newkey rsa:8192"] {
         let pem = request(path, key);
         let error = error(&pem).to_string();
-        assert!(error.contains("certificate signing request"), "{key}: {error}");
+        assert!(error.contains("is not supported: expected ECDSA P-256"), "{key}: {error}");
     }
     let pem = request(path, P256);
     let mut lines: Vec<_> = pem.lines().map(str::to_owned).collect();

@@ -6,10 +6,10 @@ use crate::json::change::Draft;
 use crate::kubernetes::pod::{find_env, find_proxy, in_container, variable};
 
 /// The variable that tells the agent where the application's metrics are.
-pub(super) const SCRAPE_CONFIG: &str = "ISTIO_PROMETHEUS_ANNOTATIONS";
+pub(crate) const SCRAPE_CONFIG: &str = "ISTIO_PROMETHEUS_ANNOTATIONS";
 
 /// The variable that tells the agent what to ask.
-pub(super) const PROBERS: &str = "ISTIO_KUBE_APP_PROBERS";
+pub(crate) const PROBERS: &str = "ISTIO_KUBE_APP_PROBERS";
 
 /// The variables that tell the agent of the application's metrics and probes.
 pub(crate) const COMPUTED: [&str; 2] = [SCRAPE_CONFIG, PROBERS];

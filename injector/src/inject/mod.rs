@@ -2,7 +2,7 @@
 
 pub mod check;
 pub mod cluster_state;
-mod computed_env;
+pub(crate) mod computed_env;
 pub(crate) mod error;
 pub(crate) mod limits;
 mod plan;

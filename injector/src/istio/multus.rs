@@ -34,6 +34,23 @@ pub(crate) fn with_network(networks: &str, short: &str) -> String {
     format!("{}{entry}{}", &networks[..end], &networks[end..])
 }
 
+/// Removes the network that [`with_network`] added. `None` if it is not the last one, in the form
+/// that it was added.
+pub(crate) fn without_network(networks: &str, short: &str) -> Option<String> {
+    if networks == short {
+        return Some(String::new());
+    }
+    let ends = networks.rfind([',', '[']).into_iter().chain(networks.rfind("{\"name\""));
+    let mut starts = ends.chain(networks.rfind(", {"));
+    starts.find_map(|start| {
+        let end = networks.rfind(']').map_or("", |end| &networks[end..]);
+        [0, 1].into_iter().find_map(|kept| {
+            let own = networks.get(..start + kept)?.to_owned() + end;
+            (with_network(&own, short) == networks).then_some(own)
+        })
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -38,6 +38,13 @@ pub(crate) fn annotation<'a>(pod: &'a Value, key: &str) -> Option<&'a str> {
     pod["metadata"]["annotations"][key].as_str()
 }
 
+/// Value of a variable in the proxy's environment.
+pub(crate) fn proxy_env<'a>(pod: &'a Value, name: &str) -> Option<&'a str> {
+    let (list, index) = find_proxy(pod)?;
+    let place = find_env(pod, list, index, name)?;
+    pod["spec"][list][index]["env"][place]["value"].as_str()
+}
+
 /// A variable as the API server writes it: an empty value is left out.
 pub(crate) fn variable(name: &str, value: &str) -> Value {
     let mut variable = json!({"name": name});

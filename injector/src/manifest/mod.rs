@@ -112,6 +112,11 @@ impl<'a> Manifest<'a> {
         at(&self.value, &template.place).unwrap_or(&Value::Null)
     }
 
+    /// Returns the object with the pod template; the pod itself for a pod.
+    pub fn object(&self, template: &PodTemplate) -> &Value {
+        at(&self.value, &template.place[..template.outer]).unwrap_or(&Value::Null)
+    }
+
     /// Returns the line, from 1 in the document, of a field of a pod template, by the keys that
     /// lead to it. `None` without a key, and for a field from an alias.
     pub fn line_of(&self, template: &PodTemplate, path: &[String]) -> Option<usize> {

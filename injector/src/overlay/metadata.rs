@@ -12,7 +12,7 @@ pub(super) fn of_sidecar(context: &Context<'_>) -> Value {
     let mut labels = labels(context);
     let mut put = |key: &str, value: &str| labels.insert(key.to_owned(), value.into());
     put(TLS_MODE, context.label(TLS_MODE).unwrap_or("istio"));
-    if context.proxy_config.metadata("ISTIO_META_ENABLE_HBONE") == Some("true") {
+    if context.proxy_config.metadata(HBONE) == Some("true") {
         put(TUNNEL, context.label(TUNNEL).unwrap_or("http"));
     }
     let mut annotations = annotations(context);
@@ -41,18 +41,30 @@ pub(super) fn of_grpc_agent(context: &Context<'_>) -> Value {
 fn labels(context: &Context<'_>) -> Map<String, Value> {
     let mut labels = Map::new();
     let mut put = |key: &str, value: &str| labels.insert(key.to_owned(), value.into());
-    let own = |key| context.label(key);
-    let name = own(CANONICAL_NAME)
-        .or_else(|| own("app.kubernetes.io/name"))
-        .or_else(|| own("app"))
-        .unwrap_or(&context.workload.name);
-    put(CANONICAL_NAME, label_value(name));
-    let revision = own(CANONICAL_REVISION)
-        .or_else(|| own("app.kubernetes.io/version"))
-        .or_else(|| own("version"))
-        .unwrap_or("latest");
-    put(CANONICAL_REVISION, revision);
+    let name = match context.label(CANONICAL_NAME) {
+        Some(name) => label_value(name),
+        None => canonical_name(context.pod, &context.workload.name),
+    };
+    put(CANONICAL_NAME, name);
+    let revision = context.label(CANONICAL_REVISION);
+    put(CANONICAL_REVISION, revision.unwrap_or_else(|| canonical_revision(context.pod)));
     labels
+}
+
+/// Returns the name of the canonical service of a pod without a label for it.
+pub(crate) fn canonical_name<'a>(pod: &'a Value, workload: &'a str) -> &'a str {
+    label_value(first_label(pod, ["app.kubernetes.io/name", "app"]).unwrap_or(workload))
+}
+
+/// Returns the revision of the canonical service of a pod without a label for it.
+pub(crate) fn canonical_revision(pod: &Value) -> &str {
+    first_label(pod, ["app.kubernetes.io/version", "version"]).unwrap_or("latest")
+}
+
+/// Returns the first of these labels that is not empty.
+fn first_label<'a>(pod: &'a Value, keys: [&str; 2]) -> Option<&'a str> {
+    let labels = &pod["metadata"]["labels"];
+    keys.into_iter().find_map(|key| labels[key].as_str().filter(|value| !value.is_empty()))
 }
 
 /// Truncates a name to a valid label value.
@@ -69,7 +81,7 @@ fn annotations(context: &Context<'_>) -> Map<String, Value> {
     let mut put = |key: &str, value: &str| {
         annotations.insert(key.to_owned(), value.into());
     };
-    put("istio.io/rev", context.settings.process.revision_name());
+    put(key::REVISION, context.settings.process.revision_name());
     if let Some(first) = context.application_containers().next() {
         for key in [key::DEFAULT_LOGS_CONTAINER, key::DEFAULT_CONTAINER] {
             if context.annotations.get(key).is_none() {
@@ -86,7 +98,7 @@ fn for_cni(context: &Context<'_>, put: &mut impl FnMut(&str, &str)) {
     let proxy = &context.values().global.proxy;
     if &*context.values().pilot.cni.provider == "multus" {
         let networks = given.get(key::CNI_NETWORKS).unwrap_or_default();
-        put(key::CNI_NETWORKS, &with_network(networks, "default/istio-cni"));
+        put(key::CNI_NETWORKS, &with_network(networks, CNI_NETWORK));
     }
     put(key::INTERCEPTION_MODE, context.interception_mode());
     for (key, default) in [
@@ -119,10 +131,18 @@ fn for_cni(context: &Context<'_>, put: &mut impl FnMut(&str, &str)) {
     }
 }
 
-const CANONICAL_NAME: &str = "service.istio.io/canonical-name";
-const CANONICAL_REVISION: &str = "service.istio.io/canonical-revision";
-const TLS_MODE: &str = "security.istio.io/tlsMode";
-const TUNNEL: &str = "networking.istio.io/tunnel";
+/// The label with the name of the canonical service.
+pub(crate) const CANONICAL_NAME: &str = "service.istio.io/canonical-name";
+/// The label with the revision of the canonical service.
+pub(crate) const CANONICAL_REVISION: &str = "service.istio.io/canonical-revision";
+/// The label for mutual TLS.
+pub(crate) const TLS_MODE: &str = "security.istio.io/tlsMode";
+/// The label for tunnels to the pod.
+pub(crate) const TUNNEL: &str = "networking.istio.io/tunnel";
+/// The variable that makes tunnels to the pod possible.
+pub(crate) const HBONE: &str = "ISTIO_META_ENABLE_HBONE";
+/// The network of the CNI plugin.
+pub(crate) const CNI_NETWORK: &str = "default/istio-cni";
 
 #[cfg(test)]
 mod tests {

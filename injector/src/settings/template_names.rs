@@ -15,4 +15,4 @@ pub fn names(templates: &BTreeMap<String, String>) -> Vec<&str> {
     names
 }
 
-const BUILT_IN: [&str; 4] = ["gateway", "grpc-agent", "grpc-simple", "sidecar"];
+pub(crate) const BUILT_IN: [&str; 4] = ["gateway", "grpc-agent", "grpc-simple", "sidecar"];

@@ -181,6 +181,12 @@ impl Case {
         serde_json::to_string(&config).unwrap()
     }
 
+    /// True if Istio's command has a result for the case's file.
+    pub(crate) fn has_an_expected_file(&self) -> bool {
+        self.options.modes.iter().any(|mode| mode == "kube-inject")
+            && self.options.expected_error.is_empty()
+    }
+
     /// Returns the path of a file of the case.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)

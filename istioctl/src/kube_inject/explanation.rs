@@ -3,8 +3,8 @@
 use reason::Reason;
 use serde::Serialize;
 
-use super::files::InjectedFile;
-use super::finding::{Finding, FindingResult, Title};
+use crate::files::EditedFile;
+use crate::finding::{Finding, FindingResult, Title};
 use crate::table::table;
 
 /// Result for a pod template, or for an object without one.
@@ -35,13 +35,13 @@ struct Cause<'a> {
 }
 
 /// Returns a table with a row for each pod template and each object without one.
-pub(super) fn explanation_table(files: &[InjectedFile<'_>]) -> String {
+pub(super) fn explanation_table(files: &[EditedFile<'_>]) -> String {
     let rows: Vec<_> = each(files).map(|(file, finding)| row(file, finding)).collect();
     table(&["FILE", "LINE", "OBJECT", "POD TEMPLATE", "RESULT", "REASON"], &rows)
 }
 
 /// Returns the table's content as JSON.
-pub(super) fn explanation_json(files: &[InjectedFile<'_>]) -> String {
+pub(super) fn explanation_json(files: &[EditedFile<'_>]) -> String {
     let explanations: Vec<_> =
         each(files).map(|(file, finding)| Explanation::new(file, finding)).collect();
     #[expect(clippy::expect_used, reason = "its keys are strings")]
@@ -49,7 +49,7 @@ pub(super) fn explanation_json(files: &[InjectedFile<'_>]) -> String {
     json + "\n"
 }
 
-fn each<'a>(files: &'a [InjectedFile<'_>]) -> impl Iterator<Item = (String, &'a Finding)> {
+fn each<'a>(files: &'a [EditedFile<'_>]) -> impl Iterator<Item = (String, &'a Finding)> {
     files
         .iter()
         .flat_map(|file| file.findings.iter().map(move |finding| (file.file.to_string(), finding)))
@@ -57,7 +57,7 @@ fn each<'a>(files: &'a [InjectedFile<'_>]) -> impl Iterator<Item = (String, &'a 
 
 fn row(file: String, finding: &Finding) -> [String; 6] {
     let reason = match &finding.result {
-        FindingResult::Injected | FindingResult::Unchanged => String::new(),
+        FindingResult::Changed | FindingResult::Unchanged => String::new(),
         FindingResult::NotAWorkload(reason) => {
             reason.as_ref().map(ToString::to_string).unwrap_or_default()
         }
@@ -73,7 +73,7 @@ impl<'a> Explanation<'a> {
     fn new(file: String, finding: &'a Finding) -> Self {
         let object = &finding.object;
         let reason = match &finding.result {
-            FindingResult::Injected | FindingResult::Unchanged => None,
+            FindingResult::Changed | FindingResult::Unchanged => None,
             FindingResult::NotAWorkload(reason) => reason.as_ref().map(Cause::new),
             FindingResult::Rejected { word, message } => {
                 Some(Cause { reason: word, message, hint: None })

@@ -1,34 +1,25 @@
 //! `istioctl kube-inject`: sidecar injection for the workloads of files.
 
 mod cluster_state;
-mod conversion;
 mod document_flags;
 mod explanation;
-mod files;
-mod finding;
 mod injection_flags;
 mod operator_file;
-mod output_flags;
-mod parallel;
 mod tally;
-mod unified_diff;
 mod webhook;
-mod workload_patch;
 mod workloads;
 
 use clap::Args;
-use injector::manifest;
 
 use crate::cluster::ClusterClient;
-use crate::inputs::{InputFile, InputFlags};
+use crate::files::{EditedFile, each_finding, edit_all, title};
+use crate::inputs::InputFlags;
+use crate::output_flags::{Destination, Form, OutputFlags};
 use crate::{Failure, Outcome, Streams, output};
-use files::InjectedFile;
-use finding::{Finding, FindingResult, Title};
+use explanation::{explanation_json, explanation_table};
 use injection_flags::InjectionFlags;
-use output_flags::{Destination, Form, OutputFlags};
-use parallel::in_order;
 use tally::Tally;
-use workloads::{Injected, Keep};
+use workloads::{Keep, injected_document};
 
 /// Add the sidecar to the workloads of files
 ///
@@ -60,6 +51,10 @@ pub(super) struct KubeInject {
     files: InputFlags,
     #[command(flatten)]
     output: OutputFlags,
+    /// Show for each object if it would be injected, or the reason why not, as a table or with
+    /// `-o json` as JSON
+    #[arg(long, conflicts_with_all = ["check", "in_place"])]
+    explain: bool,
     #[command(flatten)]
     injection: InjectionFlags,
     /// Fail if an object is skipped although it looks like a workload: an unknown kind with a pod
@@ -76,67 +71,53 @@ impl KubeInject {
         cluster_client: ClusterClient<'_>,
         streams: &mut Streams<'_>,
     ) -> Result<Outcome, Failure> {
-        let destination = self.output.destination().map_err(Failure::Usage)?;
-        if destination == Destination::InPlace && self.files.name_standard_input() {
-            return Err(Failure::Usage(NO_FILE.to_owned()));
-        }
+        let destination = self.output.destination();
+        let explain = match destination {
+            _ if !self.explain => None,
+            Destination::StandardOutput(Form::Kept) => Some(explanation_table as Explain),
+            Destination::StandardOutput(Form::Json) => Some(explanation_json as Explain),
+            _ => return Err(Failure::Usage(NO_TABLE.to_owned())),
+        };
+        self.files.refuse_standard_input(destination)?;
         let files = self.files.read(streams).map_err(Failure::Errors)?;
         let inputs =
             self.injection.inputs((&files, self.files.pod_templates()), cluster_client, streams);
         let inputs = inputs.map_err(Failure::from_error)?;
-        let documents: Vec<_> = files
-            .iter()
-            .flat_map(|file| {
-                let documents = manifest::Document::split(&file.text).into_iter();
-                documents.flat_map(manifest::Document::parts).map(move |part| (file, part))
-            })
-            .collect();
         let keep = match destination {
             Destination::StandardOutput(Form::Patch) => Keep::Patches,
             _ => Keep::TextAlone,
         };
-        let outcomes = in_order(&documents, |(_, document)| Injected::new(&inputs, document, keep));
-        let mut injected: Vec<_> = files.iter().map(InjectedFile::new).collect();
-        let mut errors = Vec::new();
-        let mut outcomes = documents.into_iter().zip(outcomes).peekable();
-        for into in &mut injected {
-            while let Some(((file, document), outcome)) =
-                outcomes.next_if(|((file, _), _)| std::ptr::eq(*file, into.file))
-            {
-                let place = || format!("{file}: document {}", document.number);
-                match outcome.text {
-                    Ok(text) => into.parts.push((document.text, text)),
-                    Err(failed) => {
-                        errors.extend(failed.into_iter().map(|error| error.context(place())));
-                    }
-                }
-                into.findings.extend(outcome.findings);
-            }
+        let (injected, mut errors) =
+            edit_all(&files, |document| injected_document(&inputs, document, keep));
+        errors.extend(self.report(&injected, streams));
+        if let Some(explain) = explain {
+            errors.extend(output::write(streams.output, &explain(&injected)).err());
         }
-        errors.extend(self.report(&injected, destination, streams));
-        write(injected, destination, errors, streams)
+        if !errors.is_empty() {
+            return Err(Failure::Errors(errors));
+        }
+        let mut tally = Tally::default();
+        each_finding(&injected).for_each(|(_, finding)| tally.add(finding));
+        if explain.is_some() {
+            streams.say(&format!("{}: {tally}", title(&injected)));
+            return Ok(Outcome::Done);
+        }
+        destination.write(injected, "injected", &tally, streams)
     }
 
     /// Prints the messages about all objects. Returns those that are errors.
-    fn report(
-        &self,
-        files: &[InjectedFile<'_>],
-        destination: Destination<'_>,
-        streams: &mut Streams<'_>,
-    ) -> Vec<anyhow::Error> {
-        let explained =
-            matches!(destination, Destination::ExplanationTable | Destination::ExplanationJson);
+    fn report(&self, files: &[EditedFile<'_>], streams: &mut Streams<'_>) -> Vec<anyhow::Error> {
         let mut errors = Vec::new();
         for (file, finding) in each_finding(files) {
             let place = format!("{file}: document {}", finding.document);
             let before = if files.len() > 1 { format!("{place}: ") } else { String::new() };
-            let skipped = finding.skip_message(&before).filter(|_| !explained);
+            let skipped = finding.skip_message(&before).filter(|_| !self.explain);
             for message in skipped.into_iter().chain(finding.warning_messages(&before)) {
                 streams.say(&message);
             }
             match finding.surprise(&place) {
                 Some(surprise) if self.strict => errors.push(surprise),
-                Some(surprise) if !explained => streams.say(&format!("warning: {surprise:#}")),
+                Some(surprise) if !self.explain => streams.say(&format!("warning: {surprise:#}")),
                 _ => {}
             }
         }
@@ -144,71 +125,11 @@ impl KubeInject {
     }
 }
 
-/// Writes the result, unless there are errors.
-fn write(
-    files: Vec<InjectedFile<'_>>,
-    destination: Destination<'_>,
-    mut errors: Vec<anyhow::Error>,
-    streams: &mut Streams<'_>,
-) -> Result<Outcome, Failure> {
-    let explanation = match destination {
-        Destination::ExplanationTable => Some(explanation::explanation_table(&files)),
-        Destination::ExplanationJson => Some(explanation::explanation_json(&files)),
-        _ => None,
-    };
-    if let Some(text) = explanation {
-        errors.extend(output::write(streams.output, &text).err());
-    }
-    if !errors.is_empty() {
-        return Err(Failure::Errors(errors));
-    }
-    let mut tally = Tally::default();
-    each_finding(&files).for_each(|(_, finding)| tally.add(finding));
-    let named = match &*files {
-        [file] => file.file.to_string(),
-        files => format!("{} files", files.len()),
-    };
-    let mut outcome = Outcome::Done;
-    match destination {
-        Destination::Check => outcome = check(&files, streams),
-        Destination::ExplanationJson | Destination::ExplanationTable => {}
-        Destination::File(path) => {
-            output::write_file(path, &files::stream(files)).map_err(Failure::from_error)?;
-        }
-        Destination::InPlace => files::write_back(&files).map_err(Failure::from_error)?,
-        Destination::StandardOutput(form) => {
-            let parts = form.render(files).map_err(Failure::Errors)?;
-            output::write_parts(streams.output, &parts).map_err(Failure::from_error)?;
-        }
-    }
-    streams.say(&format!("{named}: {tally}"));
-    Ok(outcome)
-}
+/// Form of an explanation.
+type Explain = fn(&[EditedFile<'_>]) -> String;
 
-/// Lists the workloads that would change.
-fn check(files: &[InjectedFile<'_>], streams: &mut Streams<'_>) -> Outcome {
-    let changed = each_finding(files).filter(|(_, it)| it.result == FindingResult::Injected);
-    let lines = changed.map(|(file, Finding { line, object, .. })| {
-        format!("{file}: line {line}: {} would be injected", Title(object))
-    });
-    let mut lines: Vec<_> = lines.collect();
-    // An object may have several pod templates.
-    lines.dedup();
-    for line in &lines {
-        streams.say(line);
-    }
-    let changed = files.iter().any(InjectedFile::is_changed);
-    if changed { Outcome::WouldChange } else { Outcome::Done }
-}
-
-fn each_finding<'a>(
-    files: &'a [InjectedFile<'_>],
-) -> impl Iterator<Item = (&'a InputFile, &'a Finding)> {
-    files.iter().flat_map(|file| file.findings.iter().map(|finding| (file.file, finding)))
-}
-
-const NO_FILE: &str = "error: --in-place: standard input is not a file\n  hint: name files or \
-                       directories with --filename";
+const NO_TABLE: &str =
+    "error: --explain prints a table\n  hint: the one other form is --output json";
 
 const EXAMPLES: &str = "\
 Examples:

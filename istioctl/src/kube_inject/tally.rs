@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::finding::{Finding, FindingResult};
+use crate::finding::{Finding, FindingResult};
 
 /// Counts for a file or a part of it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -19,7 +19,7 @@ impl Tally {
     /// Counts an object.
     pub(super) fn add(&mut self, finding: &Finding) {
         match &finding.result {
-            FindingResult::Injected | FindingResult::Unchanged => self.injected += 1,
+            FindingResult::Changed | FindingResult::Unchanged => self.injected += 1,
             FindingResult::NotAWorkload(_) => {
                 *self.left_alone.entry(finding.object.kind.clone()).or_default() += 1;
             }

@@ -10,8 +10,9 @@ use injector::settings::annotations::{AnnotationError, key};
 use reason::{Reason, words};
 use serde_json::Value;
 
-use super::finding::{Finding, FindingResult, Title};
 use super::injection_flags::InjectionInputs;
+use crate::files::EditedDocument;
+use crate::finding::{Finding, FindingResult, Title};
 
 /// Parts of an injection that the result is made from, besides the text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -21,38 +22,30 @@ pub(super) enum Keep {
     TextAlone,
 }
 
-/// A document after injection.
-pub(super) struct Injected {
-    /// The new text, or the errors.
-    pub(super) text: Result<String, Vec<anyhow::Error>>,
-    /// One result for each pod template and each object without one, in the order of their lines.
-    pub(super) findings: Vec<Finding>,
-}
-
-impl Injected {
-    /// Injects the workloads of a document.
-    pub(super) fn new(
-        inputs: &InjectionInputs,
-        document: &manifest::Document<'_>,
-        keep: Keep,
-    ) -> Self {
-        let manifest = match Manifest::read_by_rules(document, &inputs.pod_templates) {
-            Ok(manifest) => manifest,
-            Err(error) => return Self { text: Err(vec![error.into()]), findings: Vec::new() },
-        };
-        let (text, mut findings) = inject_all(inputs, document, &manifest, keep);
-        findings.extend(manifest.left_alone().into_iter().map(|alone| Finding {
-            document: document.number,
-            line: document.line + alone.line - 1,
-            object: alone.object,
-            template: None,
-            result: FindingResult::NotAWorkload(alone.surprise),
-            warnings: Vec::new(),
-            patch: None,
-        }));
-        findings.sort_by_key(|finding| finding.line);
-        Self { text, findings }
-    }
+/// Injects the workloads of a document.
+pub(super) fn injected_document(
+    inputs: &InjectionInputs,
+    document: &manifest::Document<'_>,
+    keep: Keep,
+) -> EditedDocument {
+    let manifest = match Manifest::read_by_rules(document, &inputs.pod_templates) {
+        Ok(manifest) => manifest,
+        Err(error) => {
+            return EditedDocument { text: Err(vec![error.into()]), findings: Vec::new() };
+        }
+    };
+    let (text, mut findings) = inject_all(inputs, document, &manifest, keep);
+    findings.extend(manifest.left_alone().into_iter().map(|alone| Finding {
+        document: document.number,
+        line: document.line + alone.line - 1,
+        object: alone.object,
+        template: None,
+        result: FindingResult::NotAWorkload(alone.surprise),
+        warnings: Vec::new(),
+        patch: None,
+    }));
+    findings.sort_by_key(|finding| finding.line);
+    EditedDocument { text, findings }
 }
 
 /// Injects the pod templates of a document.
@@ -72,7 +65,7 @@ fn inject_all(
                 let unchanged = patch.is_empty();
                 injections.push((findings.len(), template, injection, patch));
                 let result =
-                    if unchanged { FindingResult::Unchanged } else { FindingResult::Injected };
+                    if unchanged { FindingResult::Unchanged } else { FindingResult::Changed };
                 (result, warnings)
             }
             Ok(InjectionOutcome::Skipped { reason, warnings }) => {

@@ -63,12 +63,6 @@ impl Case {
             .output()
             .unwrap()
     }
-
-    /// True if Istio's command has a result for the case's file.
-    pub(crate) fn has_an_expected_file(&self) -> bool {
-        self.options.modes.iter().any(|mode| mode == "kube-inject")
-            && self.options.expected_error.is_empty()
-    }
 }
 
 fn documents(text: &str) -> Vec<Value> {

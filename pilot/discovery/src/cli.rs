@@ -56,8 +56,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn install_log(args: &LogArgs) -> Result<(), String> {
-    // The client logs each error response; our messages say more, and once.
-    let quiet = "kube_client::client::builder=off";
+    // The client logs each error response, and each body that it cannot decode. Our messages say
+    // more, and once.
+    let quiet = "kube_client::client=off,kube_client::client::tls=warn";
     let filter = EnvFilter::try_new(format!("{quiet},{}", args.filter));
     let filter = filter.map_err(|error| format!("--log {}: {error}", args.filter))?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);

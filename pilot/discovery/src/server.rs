@@ -52,6 +52,9 @@ pub async fn run(args: DiscoveryArgs, environment: Environment) -> Result<()> {
         listeners.start("--secureGRPCAddr", address, tls, authenticator.protect(router))?;
         certificates = Some(started);
     }
+    if args.grpc_addr.get().or(args.secure_address().get()).is_none() {
+        tracing::warn!("no listener serves proxies; hint: use --grpcAddr 127.0.0.1:15010");
+    }
     let page = debug::metrics(&metrics, &queue, certificates.clone());
     listeners.serve("--monitoringAddr", args.monitoring_addr, page)?;
     listeners.serve("--httpAddr", args.http_addr, debug::router(source, certificates))?;

@@ -188,7 +188,7 @@ mod tests {
             queue.offer(Input::Registry(Box::new(event)));
         }
         queue.offer(Input::PeerAuthentications(Vec::new()));
-        queue.offer(Input::Mesh(MeshView::new(&MeshConfig::parse("").unwrap())));
+        queue.offer(Input::Mesh(MeshView::new(&MeshConfig::parse("").unwrap()).unwrap()));
         Source { queue, connections: Connections::default(), metrics: Metrics::default() }
     }
 

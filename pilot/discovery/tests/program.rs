@@ -19,6 +19,14 @@ fn invalid_flag_exits_2_and_is_named() {
         (&["discovery", "--revision", "x-"], "--revision"),
         (&["discovery", "--log", "x=y=z"], "--log"),
         (&["discovery", "--unknown"], "--unknown"),
+        (&["discovery", "--configDir", "."], "--configDir"),
+        (
+            &["discovery", "--registries", "Files", "--configDir", ".", "--kubeconfig", "x"],
+            "--kubeconfig",
+        ),
+        (&["discovery", "--namespace", "A_b"], "--namespace"),
+        (&["discovery", "--clusterID", ""], "--clusterID"),
+        (&["discovery", "--tokenAudiences", "a,"], "--tokenAudiences"),
     ] {
         let output = run(arguments);
         let text = String::from_utf8(output.stderr).unwrap();
@@ -44,6 +52,22 @@ fn missing_directory_of_objects_ends_the_program() {
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("--configDir /nonexistent: "), "{text}");
+}
+
+#[test]
+fn missing_or_invalid_settings_end_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let mesh = folder.path().join("mesh.yaml").display().to_string();
+    let directory = folder.path().display().to_string();
+    let words = ["discovery", "--registries", "Files", "--configDir", &directory];
+    let others = ["--httpAddr", "", "--monitoringAddr", "", "--meshConfig", &mesh];
+    for expected in ["No such file", "outboundTrafficPolicy.mode: \"ANY\" is not one of"] {
+        let output = run(&[&words[..], &others].concat());
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains(&format!("--meshConfig {mesh}: {expected}")), "{text}");
+        std::fs::write(&mesh, "outboundTrafficPolicy: {mode: ANY}").unwrap();
+    }
 }
 
 #[test]

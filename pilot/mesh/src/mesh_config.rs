@@ -83,6 +83,19 @@ impl MeshConfig {
         })
     }
 
+    /// Returns the value at a path; null if it is unset.
+    pub fn value(&self, path: &[&str]) -> &Value {
+        let mut members = Some(&self.document);
+        let mut found = &Value::Null;
+        for key in path {
+            let mut all = members.into_iter().flatten();
+            let value = all.find(|(name, _)| lower_camel_case(name) == *key);
+            found = value.map_or(&Value::Null, |(_, value)| value);
+            members = found.as_object();
+        }
+        found
+    }
+
     /// Returns a duration; `None` if it is unset or invalid.
     pub fn duration(&self, key: &str) -> Option<Duration> {
         go_duration::non_negative(self.document.get(key)?.as_str()?).ok()

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mesh::mesh_config::{InboundTrafficPolicy, MeshConfig};
+use mesh::spiffe::TrustDomain;
 use pilot_registry::labels::Labels;
 use pilot_registry::locality::Locality;
 use serde_json::Value;
+use thiserror::Error;
 
 use crate::access_log::AccessLog;
 
@@ -195,42 +197,53 @@ impl Families {
     }
 }
 
+/// Setting of the mesh without a meaning. A default in its place could open the mesh.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{key}: {problem}")]
+pub struct InvalidSetting {
+    /// Path of the setting.
+    pub key: String,
+    /// The problem, with the accepted values.
+    pub problem: String,
+}
+
 impl MeshView {
     /// Reads the settings from a parsed `MeshConfig`.
-    pub fn new(mesh: &MeshConfig) -> Self {
-        let at = |path: &[&str]| {
-            let mut keys = path.iter();
-            let first = keys.next().and_then(|key| mesh.document.get(*key));
-            keys.fold(first, |value, key| value.and_then(|value| value.get(*key)))
-        };
-        let aliases = at(&["trustDomainAliases"]).and_then(Value::as_array).into_iter().flatten();
-        let trust_domain = if mesh.trust_domain.is_empty() {
-            DEFAULT_TRUST_DOMAIN
-        } else {
-            mesh.trust_domain.as_str()
-        };
-        let policy = at(&["outboundTrafficPolicy", "mode"]).and_then(Value::as_str);
-        let version = at(&["meshMTLS", "minProtocolVersion"]).and_then(Value::as_str);
-        Self {
-            root_namespace: mesh.root_namespace.as_str().into(),
-            trust_domain: trust_domain.into(),
-            trust_domain_aliases: aliases.filter_map(Value::as_str).map(Arc::from).collect(),
-            outbound_policy: match policy {
-                Some("REGISTRY_ONLY") => OutboundPolicy::RegistryOnly,
-                _ => OutboundPolicy::AllowAny,
-            },
-            inbound_to_localhost: mesh.inbound_traffic_policy == InboundTrafficPolicy::Localhost,
-            outbound_port: mesh.proxy_listen_port,
-            inbound_port: mesh.proxy_inbound_listen_port,
-            auto_mtls: at(&["enableAutoMtls"]).and_then(Value::as_bool).unwrap_or(true),
-            min_tls_version: match version {
-                Some("TLSV1_3") => TlsVersion::V1_3,
-                _ => TlsVersion::V1_2,
-            },
-            access_log: AccessLog::new(mesh).map(Arc::new),
-            detection_timeout: mesh.duration("protocolDetectionTimeout").unwrap_or_default(),
-            cluster_id: DEFAULT_CLUSTER_ID.into(),
+    pub fn new(mesh: &MeshConfig) -> Result<Self, InvalidSetting> {
+        let (outbound_port, inbound_port) =
+            (mesh.proxy_listen_port, mesh.proxy_inbound_listen_port);
+        if outbound_port == inbound_port {
+            let problem = format!("{outbound_port} is the inbound port too");
+            return Err(InvalidSetting::new(&["proxyListenPort"], problem));
         }
+        let policies = [
+            ("REGISTRY_ONLY", OutboundPolicy::RegistryOnly),
+            ("ALLOW_ANY", OutboundPolicy::AllowAny),
+        ];
+        let versions = [
+            ("TLS_AUTO", TlsVersion::V1_2),
+            ("TLSV1_2", TlsVersion::V1_2),
+            ("TLSV1_3", TlsVersion::V1_3),
+        ];
+        let policy = choice(mesh, &["outboundTrafficPolicy", "mode"], &policies)?;
+        let min_tls_version = choice(mesh, &["meshMTLS", "minProtocolVersion"], &versions)?;
+        Ok(Self {
+            root_namespace: mesh.root_namespace.as_str().into(),
+            trust_domain: match mesh.trust_domain.as_str() {
+                "" => DEFAULT_TRUST_DOMAIN.into(),
+                text => trust_domain(text, "trustDomain")?,
+            },
+            trust_domain_aliases: trust_domain_aliases(mesh)?,
+            outbound_policy: policy.unwrap_or(OutboundPolicy::AllowAny),
+            inbound_to_localhost: mesh.inbound_traffic_policy == InboundTrafficPolicy::Localhost,
+            outbound_port,
+            inbound_port,
+            auto_mtls: switch(mesh, "enableAutoMtls")?.unwrap_or(true),
+            min_tls_version: min_tls_version.unwrap_or(TlsVersion::V1_2),
+            access_log: AccessLog::new(mesh).map(Arc::new),
+            detection_timeout: duration(mesh, "protocolDetectionTimeout")?.unwrap_or_default(),
+            cluster_id: DEFAULT_CLUSTER_ID.into(),
+        })
     }
 
     /// Trust domains whose identities are accepted, the mesh's own first.
@@ -249,6 +262,66 @@ impl MeshView {
     }
 }
 
+impl InvalidSetting {
+    fn new(path: &[&str], problem: impl Into<String>) -> Self {
+        Self { key: path.join("."), problem: problem.into() }
+    }
+}
+
+/// Reads a value of an enumeration by its name or, as protobuf's JSON may have it, its number.
+fn choice<T: Copy>(
+    mesh: &MeshConfig,
+    path: &[&str],
+    choices: &[(&str, T)],
+) -> Result<Option<T>, InvalidSetting> {
+    let value = mesh.value(path);
+    if value.is_null() {
+        return Ok(None);
+    }
+    let numbered = choices.iter().zip(0..);
+    let mut found = numbered.filter(|((name, _), number)| {
+        value.as_str() == Some(*name) || value.as_u64() == Some(*number)
+    });
+    let found = found.next().map(|((_, choice), _)| *choice);
+    found.map(Some).ok_or_else(|| {
+        let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
+        InvalidSetting::new(path, format!("{value} is not one of {}", names.join(", ")))
+    })
+}
+
+fn switch(mesh: &MeshConfig, key: &str) -> Result<Option<bool>, InvalidSetting> {
+    match mesh.value(&[key]) {
+        Value::Null => Ok(None),
+        Value::Bool(on) => Ok(Some(*on)),
+        other => Err(InvalidSetting::new(&[key], format!("{other} is not true or false"))),
+    }
+}
+
+fn duration(mesh: &MeshConfig, key: &str) -> Result<Option<Duration>, InvalidSetting> {
+    let (value, duration) = (mesh.value(&[key]), mesh.duration(key));
+    if duration.is_none() && !value.is_null() {
+        let problem = format!("{value} is not a duration such as 5s, or 0s for no limit");
+        return Err(InvalidSetting::new(&[key], problem));
+    }
+    Ok(duration)
+}
+
+fn trust_domain_aliases(mesh: &MeshConfig) -> Result<Vec<Arc<str>>, InvalidSetting> {
+    const KEY: &str = "trustDomainAliases";
+    let aliases = match mesh.value(&[KEY]) {
+        Value::Null => &[][..],
+        Value::Array(aliases) => aliases,
+        _ => return Err(InvalidSetting::new(&[KEY], "expected a list of trust domains")),
+    };
+    aliases.iter().map(|alias| trust_domain(alias.as_str().unwrap_or_default(), KEY)).collect()
+}
+
+fn trust_domain(text: &str, key: &str) -> Result<Arc<str>, InvalidSetting> {
+    let parsed = TrustDomain::parse(text);
+    let parsed = parsed.map_err(|error| InvalidSetting::new(&[key], error.to_string()))?;
+    Ok(parsed.as_str().into())
+}
+
 /// Ports of Envoy and the agent that no setting moves: admin, outbound, inbound, debug, status,
 /// readiness, DNS and metrics.
 const OWN_PORTS: [u16; 8] = [15000, 15001, 15004, 15006, 15020, 15021, 15053, 15090];
@@ -259,9 +332,49 @@ const DEFAULT_TRUST_DOMAIN: &str = "cluster.local";
 mod tests {
     use super::*;
 
+    fn settings(text: &str) -> Result<MeshView, InvalidSetting> {
+        MeshView::new(&MeshConfig::parse(text).unwrap())
+    }
+
+    #[test]
+    fn invalid_settings_have_no_default() {
+        for (text, expected) in [
+            (
+                "outboundTrafficPolicy: {mode: REGISTRY}",
+                "outboundTrafficPolicy.mode: \"REGISTRY\" is not one of REGISTRY_ONLY, ALLOW_ANY",
+            ),
+            (
+                "meshMTLS: {minProtocolVersion: TLSV1_1}",
+                "meshMTLS.minProtocolVersion: \"TLSV1_1\" is not one of TLS_AUTO, TLSV1_2, TLSV1_3",
+            ),
+            ("enableAutoMtls: \"false\"", "enableAutoMtls: \"false\" is not true or false"),
+            ("proxyListenPort: 15006", "proxyListenPort: 15006 is the inbound port too"),
+            (
+                "protocolDetectionTimeout: -1s",
+                "protocolDetectionTimeout: \"-1s\" is not a duration such as 5s, or 0s for no limit",
+            ),
+            ("trustDomain: A", "trustDomain: invalid trust domain \"A\""),
+            ("trustDomainAliases: [a, \"\"]", "trustDomainAliases: invalid trust domain \"\""),
+            ("trustDomainAliases: a", "trustDomainAliases: expected a list of trust domains"),
+        ] {
+            let error = settings(text).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn settings_have_both_spellings_and_numbers_of_protobuf() {
+        let policy = |text| settings(text).unwrap().outbound_policy;
+        assert_eq!(policy("outbound_traffic_policy: {mode: 0}"), OutboundPolicy::RegistryOnly);
+        assert_eq!(policy("outboundTrafficPolicy: {mode: 1}"), OutboundPolicy::AllowAny);
+        assert_eq!(policy("outboundTrafficPolicy: {}"), OutboundPolicy::AllowAny);
+        let version = settings("meshMTLS: {min_protocol_version: 2}").unwrap().min_tls_version;
+        assert_eq!(version, TlsVersion::V1_3);
+    }
+
     #[test]
     fn mesh_view_has_defaults_and_settings_of_the_document() {
-        let view = MeshView::new(&MeshConfig::parse("").unwrap());
+        let view = settings("").unwrap();
         assert_eq!(view.outbound_policy, OutboundPolicy::AllowAny);
         assert_eq!((view.outbound_port, view.inbound_port), (15001, 15006));
         assert!(view.auto_mtls && !view.inbound_to_localhost);
@@ -269,7 +382,7 @@ mod tests {
                     outboundTrafficPolicy: {mode: REGISTRY_ONLY}\nenableAutoMtls: false\n\
                     inboundTrafficPolicy: {mode: LOCALHOST}\n\
                     meshMTLS: {minProtocolVersion: TLSV1_3}\n";
-        let view = MeshView::new(&MeshConfig::parse(text).unwrap());
+        let view = settings(text).unwrap();
         let identities = view.identities("shop", "web");
         let expected = ["a", "b", "c"].map(|domain| format!("spiffe://{domain}/ns/shop/sa/web"));
         assert_eq!(identities.collect::<Vec<_>>(), expected);

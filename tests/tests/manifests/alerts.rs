@@ -154,8 +154,10 @@ const POD: [(&str, &str); 3] =
 const REVISION: [(&str, &str); 1] = [("istio_io_rev", "default")];
 /// One event.
 const ONCE: &str = "0x120 1x80";
+/// One event before the first scrape.
+const AT_START: &str = "_x120 1x80";
 const DAY: &str = "86400x200";
-const CASES: [Case; 13] = [
+const CASES: [Case; 15] = [
     Case {
         alert: "PilotDiscoveryDown",
         series: &[("up{pod=\"a\"}", "1x120 0x80"), ("up{pod=\"b\"}", "1x120 0x80")],
@@ -181,6 +183,12 @@ const CASES: [Case; 13] = [
         value: "",
     },
     Case {
+        alert: "PilotDiscoveryProxiesReject",
+        series: &[("pilot_total_xds_rejects{pod=\"a\",type=\"x\"}", AT_START)],
+        labels: &[("type", "x")],
+        value: "",
+    },
+    Case {
         alert: "PilotDiscoverySlow",
         series: &[
             ("pilot_proxy_convergence_time_bucket{pod=\"a\",le=\"0.01\"}", "0x200"),
@@ -198,6 +206,12 @@ const CASES: [Case; 13] = [
     Case {
         alert: "PilotDiscoveryConfigurationInvalid",
         series: &[("pilot_total_rejected_configs{pod=\"a\",kind=\"x\"}", ONCE)],
+        labels: &[("kind", "x")],
+        value: "",
+    },
+    Case {
+        alert: "PilotDiscoveryConfigurationInvalid",
+        series: &[("pilot_total_rejected_configs{pod=\"a\",kind=\"x\"}", AT_START)],
         labels: &[("kind", "x")],
         value: "",
     },

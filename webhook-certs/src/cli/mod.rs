@@ -43,8 +43,9 @@ pub struct Cli {
 impl Cli {
     /// Filter of the log on stderr.
     pub fn log_filter(&self) -> EnvFilter {
-        // The client logs each error response; our messages say more, and once.
-        let quiet = "kube_client::client::builder=off";
+        // The client logs each error response, and each body that it cannot decode. Our messages say
+        // more, and once.
+        let quiet = "kube_client::client=off,kube_client::client::tls=warn";
         EnvFilter::new(format!("{quiet},{}", self.log))
     }
 }

@@ -70,7 +70,9 @@ impl<'a> MountedReconciler<'a> {
         let now = self.api.clock.now();
         if let Err(error) = self.load(now) {
             let folder = self.folder.path().display();
-            errors.push(format!("the CA in `{folder}` is not used: {error}; the last one stays"));
+            let effect =
+                if self.used.is_some() { "the last one stays" } else { "no certificate is signed" };
+            errors.push(format!("the CA in `{folder}` is not used: {error}; {effect}"));
         }
         if let Err(error) = self.serve(now) {
             errors.push(error);

@@ -13,9 +13,10 @@ use super::authority::CaFiles;
 pub struct CaFolder(PathBuf);
 
 impl CaFolder {
-    /// The folder, if it holds a CA.
+    /// The folder, if it holds a CA or a part of one, whose other part is missed when it is read.
     pub fn find(path: &Path) -> Option<Self> {
-        path.join(CERTIFICATE).exists().then(|| Self(path.to_owned()))
+        let holds = [CERTIFICATE, KEY].iter().any(|name| path.join(name).exists());
+        holds.then(|| Self(path.to_owned()))
     }
 
     /// Reads the files of one generation of the mounted Secret.
@@ -38,7 +39,7 @@ impl CaFolder {
         let roots = optional("root-cert.pem")?;
         let roots = if roots.is_empty() { &certificate } else { &roots };
         Ok(CaFiles {
-            key: read("ca-key.pem")?,
+            key: read(KEY)?,
             chain: optional("cert-chain.pem")?.to_vec(),
             roots: roots.to_vec(),
             certificate: certificate.to_vec(),
@@ -62,3 +63,4 @@ pub struct CaFolderError {
 }
 
 const CERTIFICATE: &str = "ca-cert.pem";
+const KEY: &str = "ca-key.pem";

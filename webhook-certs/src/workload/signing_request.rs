@@ -31,14 +31,14 @@ impl SigningRequest {
         }
         let der = CertificateSigningRequestDer::from_pem_slice(pem.as_bytes())
             .map_err(|error| SigningRequestError::Pem { reason: pem_error::describe(&error) })?;
-        // rcgen verifies the signature. The algorithm that it returns is that of the signature,
-        // whose curve may differ from the key's.
-        CertificateSigningRequestParams::from_der(&der)
-            .map_err(|cause| SigningRequestError::Invalid { cause })?;
         let (_, request) = X509CertificationRequest::from_der(&der)
             .map_err(|error| SigningRequestError::Der { reason: error.to_string() })?;
         let key = &request.certification_request_info.subject_pki;
         let algorithm = algorithm(key).ok_or(SigningRequestError::Key)?;
+        // rcgen verifies the signature. The algorithm that it returns is that of the signature,
+        // whose curve may differ from the key's.
+        CertificateSigningRequestParams::from_der(&der)
+            .map_err(|cause| SigningRequestError::Invalid { cause })?;
         Ok(Self { public_key: key.subject_public_key.data.to_vec(), algorithm })
     }
 

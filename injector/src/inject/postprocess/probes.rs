@@ -113,13 +113,13 @@ fn json(value: impl Serialize) -> String {
 }
 
 /// Path of a handler in a container, and its name in the agent's URL.
-struct HandlerKind {
-    path: &'static [&'static str],
+pub(crate) struct HandlerKind {
+    pub(crate) path: &'static [&'static str],
     agent: (&'static str, &'static str),
 }
 
 impl HandlerKind {
-    fn agent_path(&self, container: &str) -> String {
+    pub(crate) fn agent_path(&self, container: &str) -> String {
         let (kind, word) = self.agent;
         ["/", kind, "/", container, "/", word].concat()
     }
@@ -129,7 +129,8 @@ impl HandlerKind {
     }
 }
 
-const HANDLERS: [HandlerKind; 5] = [
+/// Handlers that the agent can call on behalf of the kubelet.
+pub(crate) const HANDLERS: [HandlerKind; 5] = [
     HandlerKind { path: &["readinessProbe"], agent: ("app-health", "readyz") },
     HandlerKind { path: &["livenessProbe"], agent: ("app-health", "livez") },
     HandlerKind { path: &["startupProbe"], agent: ("app-health", "startupz") },

@@ -177,7 +177,7 @@ pub fn secure_port(draft: &mut Draft) {
     };
     let env = pod["spec"][list][index]["env"].as_array().into_iter().flatten();
     let port = env
-        .filter(|variable| variable["name"] == "ENVOY_SECURE_MERGED_METRICS_PORT")
+        .filter(|variable| variable["name"] == SECURE_METRICS_PORT)
         .find_map(|variable| variable["value"].as_str());
     if let Some(port) = port.filter(|port| !["", "0"].contains(port)).map(str::to_owned) {
         let path = ["metadata".into(), "annotations".into(), key::SECURE_PORT.into()];
@@ -199,7 +199,13 @@ fn problem_of(port: &str, status_port: u16) -> Option<String> {
 }
 
 /// The path at which the agent serves all metrics.
-const WRITTEN_PATH: &str = "/stats/prometheus";
+pub(crate) const WRITTEN_PATH: &str = "/stats/prometheus";
 
 const SECURE_PORT: &str = "prometheus_istio_io_secure_port";
-const WRITTEN: [&str; 3] = ["prometheus.io/port", "prometheus.io/path", "prometheus.io/scrape"];
+
+/// The annotations that lead Prometheus to the agent: port, path and switch.
+pub(crate) const WRITTEN: [&str; 3] =
+    ["prometheus.io/port", "prometheus.io/path", "prometheus.io/scrape"];
+
+/// The variable with the port of the merged metrics over TLS.
+pub(crate) const SECURE_METRICS_PORT: &str = "ENVOY_SECURE_MERGED_METRICS_PORT";

@@ -38,4 +38,6 @@ pub type Variables = Vec<(String, String)>;
 pub const NETWORK_LABEL: &str = "topology.istio.io/network";
 
 const CLUSTER_ID: &str = "ISTIO_META_CLUSTER_ID";
-const NETWORK: &str = "ISTIO_META_NETWORK";
+
+/// The variable with a pod's network.
+pub const NETWORK: &str = "ISTIO_META_NETWORK";

@@ -180,7 +180,7 @@ fn follow_user(draft: &mut Draft, security: &Value, tproxy: bool) {
 const NATIVE: &str = "Always";
 
 /// An environment is shortened if it has more variables than this.
-const LONG: usize = 100;
+pub(crate) const LONG: usize = 100;
 
 /// Bytes reserved for the annotations that injection writes after the record.
 const TO_COME: usize = 8 << 10;

@@ -23,6 +23,8 @@ use crate::settings::annotations::key;
 pub struct InjectionStatus {
     init_containers: Option<Vec<String>>,
     containers: Option<Vec<String>>,
+    volumes: Option<Vec<String>>,
+    image_pull_secrets: Option<Vec<String>>,
     revision: Option<String>,
 }
 
@@ -31,13 +33,23 @@ impl InjectionStatus {
     pub fn from_pod(pod: &Value) -> Option<Self> {
         let text = pod["metadata"]["annotations"][STATUS].as_str()?;
         let mut status = serde_json::from_str(text).ok()?;
-        go_types::spell_members(&["initContainers", "containers", "revision"], &mut status);
+        go_types::spell_members(&MEMBERS, &mut status);
         serde_json::from_value(Value::Object(status)).ok()
     }
 
     /// Returns the revision that injected the pod; empty if the annotation does not name it.
     pub fn revision(&self) -> &str {
         self.revision.as_deref().unwrap_or_default()
+    }
+
+    /// Returns the names of the injected volumes.
+    pub fn volumes(&self) -> &[String] {
+        self.volumes.as_deref().unwrap_or_default()
+    }
+
+    /// Returns the names of the injected image pull secrets.
+    pub fn image_pull_secrets(&self) -> &[String] {
+        self.image_pull_secrets.as_deref().unwrap_or_default()
     }
 
     /// Returns the names of the injected containers and init containers.
@@ -323,6 +335,9 @@ pub fn as_recorded(mut container: Value) -> Value {
     }
     container
 }
+
+const MEMBERS: [&str; 5] =
+    ["initContainers", "containers", "volumes", "imagePullSecrets", "revision"];
 
 /// The annotation that lists the injected parts of a pod.
 pub const STATUS: &str = "sidecar.istio.io/status";

@@ -130,7 +130,7 @@ impl UserContainers {
 
 /// Restores the user's spelling of quantities from the pod. The record has Kubernetes' canonical
 /// spelling, and an empty `resources` if the user gave none.
-fn respell_amounts(own: &mut Value, name: &str, original: &Value) {
+pub(crate) fn respell_amounts(own: &mut Value, name: &str, original: &Value) {
     let Some(container) = LISTS.iter().find_map(|list| named(name, list, original)) else { return };
     let present = &container[RESOURCES];
     let Some(resources) = own.get_mut(RESOURCES).and_then(Value::as_object_mut) else { return };
@@ -198,4 +198,4 @@ const RESOURCES: &str = "resources";
 const LISTS: [&str; 2] = [CONTAINERS, INIT_CONTAINERS];
 
 /// The image that users write to request the overlay's.
-const AUTO: &str = "auto";
+pub(crate) const AUTO: &str = "auto";

@@ -114,7 +114,7 @@ fn list(queue: &Queue, services: usize, changes: u32) {
         queue.offer(Input::Registry(Box::new(event)));
     }
     queue.offer(Input::PeerAuthentications(Vec::new()));
-    queue.offer(Input::Mesh(MeshView::new(&MeshConfig::parse("").unwrap())));
+    queue.offer(Input::Mesh(MeshView::new(&MeshConfig::parse("").unwrap()).unwrap()));
 }
 
 fn service(number: u32) -> Service {

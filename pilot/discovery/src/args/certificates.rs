@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use jiff::SignedDuration;
 use webhook_certs::cli::rotation_args::duration;
 use webhook_certs::server_names::parse_name;
@@ -33,6 +34,7 @@ pub struct CertificateArgs {
         long = "tokenAudiences",
         value_name = "NAMES",
         value_delimiter = ',',
+        value_parser = NonEmptyStringValueParser::new(),
         default_value = "istio-ca"
     )]
     pub token_audiences: Vec<String>,

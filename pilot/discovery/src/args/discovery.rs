@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::builder::BoolishValueParser;
+use clap::builder::{BoolishValueParser, NonEmptyStringValueParser};
 use clap::{ArgAction, Args, ValueEnum};
 use pilot_registry::hostname::Hostname;
 
@@ -26,7 +26,7 @@ pub struct DiscoveryArgs {
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// Namespace of the control plane
-    #[arg(short, long, default_value = "istio-system")]
+    #[arg(short, long, default_value = "istio-system", value_parser = kube_access::names::label)]
     pub namespace: String,
     /// DNS domain of Services
     #[arg(long, default_value = "cluster.local", value_parser = domain)]
@@ -35,7 +35,8 @@ pub struct DiscoveryArgs {
     #[arg(long, default_value = "", value_parser = label_value)]
     pub revision: String,
     /// Name of the Kubernetes cluster
-    #[arg(long = "clusterID", value_name = "NAME", default_value = "Kubernetes")]
+    #[arg(long = "clusterID", value_name = "NAME", default_value = "Kubernetes",
+          value_parser = NonEmptyStringValueParser::new())]
     pub cluster_id: String,
     /// Address of the plaintext gRPC listener, without authentication; loopback only; empty to
     /// switch it off
@@ -81,6 +82,18 @@ pub enum RegistryKind {
 impl DiscoveryArgs {
     /// Returns a complaint about flags that exclude each other.
     pub fn conflict(&self) -> Option<String> {
+        match self.registries {
+            RegistryKind::Kubernetes if self.config_dir.is_some() => {
+                return Some(
+                    "--configDir: the API server is the source; hint: add --registries Files"
+                        .to_owned(),
+                );
+            }
+            RegistryKind::Files if self.kubeconfig.is_some() => {
+                return Some("--kubeconfig: --registries Files uses no API server".to_owned());
+            }
+            _ => {}
+        }
         if self.registries == RegistryKind::Files && self.secure_address().get().is_some() {
             return Some(
                 "--secureGRPCAddr: tokens are reviewed by the API server, which --registries Files \

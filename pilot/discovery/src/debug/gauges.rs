@@ -122,7 +122,7 @@ mod tests {
             publisher.apply(Input::Registry(Box::new(event)));
         }
         publisher.apply(Input::PeerAuthentications(Vec::new()));
-        publisher.apply(Input::Mesh(MeshView::new(&MeshConfig::parse("").unwrap())));
+        publisher.apply(Input::Mesh(MeshView::new(&MeshConfig::parse("").unwrap()).unwrap()));
         publisher.publish();
         for (id, name, address) in [(0, "web-1", "10.0.0.1"), (1, "gone", "10.0.0.9")] {
             let node = format!("sidecar~{address}~{name}.shop~shop.svc.cluster.local");

@@ -154,7 +154,7 @@ fn settings() -> impl Strategy<Value = Input> {
 }
 
 fn mesh(document: &str) -> Input {
-    Input::Mesh(MeshView::new(&MeshConfig::parse(document).unwrap()))
+    Input::Mesh(MeshView::new(&MeshConfig::parse(document).unwrap()).unwrap())
 }
 
 fn proxies() -> Vec<ProxyView> {

@@ -38,11 +38,20 @@ impl Reader {
         if config.root_namespace.is_empty() {
             config.root_namespace.clone_from(&self.namespace);
         }
-        let mesh = MeshView { cluster_id: Arc::clone(&self.cluster_id), ..MeshView::new(&config) };
+        let mesh = MeshView { cluster_id: Arc::clone(&self.cluster_id), ..MeshView::new(&config)? };
         if let Some(log) = &mesh.access_log {
             log.validate().context("accessLogFormat")?;
         }
+        for (place, problem) in config.oddities() {
+            tracing::warn!("mesh configuration: {place}: {problem}");
+        }
         Ok(mesh)
+    }
+
+    /// Reads a file once.
+    pub(super) fn read_file(&self, file: &Path) -> Result<MeshView> {
+        let read = || self.read(&local_files::read_text_file(file)?);
+        read().with_context(|| format!("--meshConfig {}", file.display()))
     }
 
     /// Follows a file. The last valid document stays in use.

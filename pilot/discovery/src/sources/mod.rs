@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use mesh::spiffe::TrustDomain;
 use pilot_registry::event::Event;
-use pilot_registry::files;
+use pilot_registry::files::{self, DirectoryUpdate};
 use pilot_registry::index::Index;
 use pilot_registry::kubernetes::{self, Audited, Watchdog};
 use pilot_registry::manifest::ObjectDefaults;
@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub use self::client::client;
+use self::policies::Policies;
 use crate::args::{DiscoveryArgs, RegistryKind};
 use crate::metrics::{EventLabel, KindLabel, Metrics, TypeLabel};
 use crate::publish::{Input, Queue};
@@ -43,10 +44,8 @@ pub async fn follow(args: &DiscoveryArgs, sink: Sink) -> Result<JoinSet<()>> {
         std::fs::read_dir(directory).with_context(|| {
             format!("--configDir {}: name the directory with the YAML files", directory.display())
         })?;
-        let (objects, policies) = ((directory.clone(), sink.clone()), directory.clone());
-        tasks.spawn(async move { follow_files(&objects.0, defaults, objects.1).await });
-        let policies_sink = sink.clone();
-        tasks.spawn(async move { policies::follow_directory(&policies, &policies_sink).await });
+        let (directory, sink_of_files) = (directory.clone(), sink.clone());
+        tasks.spawn(async move { follow_files(&directory, defaults, sink_of_files).await });
         if args.mesh_config.is_none() {
             sink.settings(Input::Mesh(mesh.read("")?));
         }
@@ -66,13 +65,22 @@ pub async fn follow(args: &DiscoveryArgs, sink: Sink) -> Result<JoinSet<()>> {
         });
     }
     if let Some(file) = args.mesh_config.clone() {
+        // Without valid settings the program would never be ready.
+        mesh.read_file(&file)?;
         tasks.spawn(async move { mesh.follow_file(&file, &sink).await });
     }
     Ok(tasks)
 }
 
 async fn follow_files(directory: &Path, defaults: ObjectDefaults, sink: Sink) {
-    match files::watch(directory, FILES_INTERVAL, defaults, |event| sink.registry(event)).await {}
+    let mut policies = Policies::default();
+    let offer = |update: DirectoryUpdate| {
+        if let Some(objects) = update.policies {
+            policies.replace(&objects, &sink);
+        }
+        update.events.into_iter().for_each(|event| sink.registry(event));
+    };
+    match files::watch(directory, FILES_INTERVAL, defaults, offer).await {}
 }
 
 impl Sink {
@@ -91,10 +99,7 @@ impl Sink {
     fn settings(&self, input: Input) {
         self.metrics.updates.get_or_create(&TypeLabel::CONFIG).inc();
         if let Input::Mesh(mesh) = &input {
-            match TrustDomain::parse(&mesh.trust_domain) {
-                Ok(trust_domain) => drop(self.trust_domain.send_replace(Some(trust_domain))),
-                Err(error) => tracing::error!("trustDomain of the mesh configuration: {error}"),
-            }
+            self.trust_domain.send_replace(TrustDomain::parse(&mesh.trust_domain).ok());
         }
         self.queue.offer(input);
     }

@@ -1,7 +1,6 @@
 //! Policies of mutual TLS: objects `PeerAuthentication`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -10,18 +9,17 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
 use kube_access::with_causes;
 use pilot_registry::event::ObjectKey;
-use pilot_registry::files;
 use pilot_routing::peer_authentication::{KIND, PLURAL, PeerAuthentication};
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::{FILES_INTERVAL, Sink};
+use super::Sink;
 use crate::publish::Input;
 
 /// Known policies. An object that became invalid stays as it was: to drop a strict policy would
 /// open its workloads. Without a valid state it counts as absent.
 #[derive(Clone, Debug, Default)]
-struct Policies {
+pub(super) struct Policies {
     known: BTreeMap<ObjectKey, PeerAuthentication>,
 }
 
@@ -40,6 +38,16 @@ impl Policies {
             Ok(policy) => drop(self.known.insert(key, policy)),
             Err(_) => drop(self.known.remove(&key)),
         }
+    }
+
+    /// Takes all objects of a directory.
+    pub(super) fn replace(&mut self, objects: &[Value], sink: &Sink) {
+        let before = std::mem::take(self);
+        for object in objects {
+            let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
+            self.set(ObjectKey::new(text("namespace"), text("name")), object, &before, sink);
+        }
+        sink.settings(self.input());
     }
 
     fn input(&self) -> Input {
@@ -110,27 +118,6 @@ fn key(object: &DynamicObject) -> ObjectKey {
     let metadata = &object.metadata;
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     ObjectKey::new(text(&metadata.namespace), text(&metadata.name))
-}
-
-/// Follows the objects of a directory. Other objects, and files that cannot be parsed, are the
-/// registry's to report.
-pub(super) async fn follow_directory(directory: &Path, sink: &Sink) {
-    let read = || {
-        let files = files::read(directory);
-        let files = files.map_err(|error| format!("{}: {error}", directory.display()))?;
-        Ok(files.values().flat_map(|content| files::objects_of_kind(content, KIND)).collect())
-    };
-    let mut known = Policies::default();
-    let offer = |objects: &Vec<Value>| {
-        let before = std::mem::take(&mut known);
-        for object in objects {
-            let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
-            known.set(ObjectKey::new(text("namespace"), text("name")), object, &before, sink);
-        }
-        sink.settings(known.input());
-        Ok(())
-    };
-    match local_files::follow(FILES_INTERVAL, None, "the last policies stay", read, offer).await {}
 }
 
 /// Seconds after which a watch is opened anew.

@@ -108,7 +108,8 @@ fn source() -> Result<Source> {
         queue.offer(Input::Registry(Box::new(event)));
     }
     queue.offer(Input::PeerAuthentications(Vec::new()));
-    queue.offer(Input::Mesh(MeshView::new(&MeshConfig::parse("").map_err(anyhow::Error::msg)?)));
+    let mesh = MeshConfig::parse("").map_err(anyhow::Error::msg)?;
+    queue.offer(Input::Mesh(MeshView::new(&mesh)?));
     Ok(Source { queue, connections: Connections::default(), metrics: Metrics::default() })
 }
 

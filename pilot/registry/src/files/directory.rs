@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::str;
 
+use serde_json::Value;
+
 use super::objects::FileObjects;
 use super::parse::{FileError, ParsedFile, parse};
 use crate::event::{Event, Update};
@@ -29,6 +31,8 @@ struct KnownFile {
 pub struct DirectoryUpdate {
     /// Replacements of the kinds that changed.
     pub events: Vec<Event>,
+    /// All objects `PeerAuthentication`, if one changed.
+    pub policies: Option<Vec<Value>>,
     /// Warnings that begin with the file's name.
     pub warnings: Vec<String>,
 }
@@ -61,9 +65,12 @@ impl Directory {
             }
         }
         let objects = self.join(&mut warnings);
-        let events = events(self.objects.as_ref(), &objects);
+        let before = self.objects.as_ref();
+        let events = events(before, &objects);
+        let is_same = before.is_some_and(|before| before.policies == objects.policies);
+        let policies = (!is_same).then(|| objects.policies.values().cloned().collect());
         self.objects = Some(objects);
-        DirectoryUpdate { events, warnings }
+        DirectoryUpdate { events, policies, warnings }
     }
 
     /// Joins the objects of all files. The first file with an object counts.
@@ -91,7 +98,7 @@ fn message(name: &str, error: &FileError) -> String {
 }
 
 fn events(before: Option<&FileObjects>, after: &FileObjects) -> Vec<Event> {
-    let FileObjects { services, slices, pods, nodes, namespaces } = after;
+    let FileObjects { services, slices, pods, nodes, namespaces, policies: _ } = after;
     let events = [
         replace(before.map(|it| &it.namespaces), namespaces).map(Event::Namespaces),
         replace(before.map(|it| &it.nodes), nodes).map(Event::Nodes),

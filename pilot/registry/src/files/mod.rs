@@ -14,8 +14,7 @@ use std::time::Duration;
 
 pub use self::directory::{Directory, DirectoryUpdate};
 pub use self::objects::FileObjects;
-pub use self::parse::{FileError, ParsedFile, objects_of_kind, parse};
-use crate::event::Event;
+pub use self::parse::{FileError, ParsedFile, parse};
 use crate::manifest::ObjectDefaults;
 
 /// Polls a directory and offers its changes, for ever. Problems of files are logged once.
@@ -26,7 +25,7 @@ pub async fn watch(
     path: &Path,
     interval: Duration,
     defaults: ObjectDefaults,
-    mut offer: impl FnMut(Event),
+    mut offer: impl FnMut(DirectoryUpdate),
 ) -> Infallible {
     let mut directory = Directory::new(defaults);
     let kept = "the last known objects stay";
@@ -35,12 +34,10 @@ pub async fn watch(
     };
     let offer = |files: &BTreeMap<String, Vec<u8>>| {
         let update = directory.update(files);
-        for warning in update.warnings {
+        for warning in &update.warnings {
             tracing::warn!("{}/{warning}", path.display());
         }
-        for event in update.events {
-            offer(event);
-        }
+        offer(update);
         Ok(())
     };
     local_files::follow(interval, None, kept, read, offer).await

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use crate::event::ObjectKey;
 use crate::namespace::Namespace;
 use crate::node::Node;
@@ -22,6 +24,8 @@ pub struct FileObjects {
     pub nodes: BTreeMap<ObjectKey, Node>,
     /// Namespaces.
     pub namespaces: BTreeMap<ObjectKey, Namespace>,
+    /// Objects `PeerAuthentication`, which are no part of the services model.
+    pub policies: BTreeMap<ObjectKey, Value>,
 }
 
 impl FileObjects {
@@ -33,6 +37,7 @@ impl FileObjects {
         add("Pod", &mut self.pods, &other.pods, &mut known);
         add("Node", &mut self.nodes, &other.nodes, &mut known);
         add("Namespace", &mut self.namespaces, &other.namespaces, &mut known);
+        add("PeerAuthentication", &mut self.policies, &other.policies, &mut known);
         known
     }
 }

@@ -50,19 +50,6 @@ pub fn parse(text: &str, defaults: &ObjectDefaults) -> Result<ParsedFile, FileEr
     Ok(file)
 }
 
-/// Objects of one kind in a file. Documents that cannot be parsed are left to [`parse`] to report.
-pub fn objects_of_kind(content: &[u8], kind: &str) -> Vec<Value> {
-    let text = String::from_utf8_lossy(content);
-    let documents = split(&text).into_iter().map(|document| yaml::parse_file(document.text));
-    let objects = documents.filter_map(Result::ok).flat_map(|mut object| {
-        match object.get_mut("items").map(Value::take) {
-            Some(Value::Array(items)) => items,
-            _ => vec![object],
-        }
-    });
-    objects.filter(|object| object["kind"] == kind).collect()
-}
-
 struct DocumentReader<'a> {
     document: Document<'a>,
     /// Number of the document in the file, from 1.
@@ -103,8 +90,12 @@ impl DocumentReader<'_> {
                 let object = self.object::<NamespaceManifest>(value, false)?;
                 self.add(object, |objects| &mut objects.namespaces)
             }
-            // Policies are no part of the services model: see `objects_of_kind`.
-            (version, "PeerAuthentication") if version.starts_with("security.istio.io/") => Ok(()),
+            (version, "PeerAuthentication") if version.starts_with("security.istio.io/") => {
+                let text = |key: &str| value["metadata"][key].as_str().filter(|it| !it.is_empty());
+                let namespace = text("namespace").unwrap_or(DEFAULT_NAMESPACE);
+                let key = ObjectKey::new(namespace, text("name").unwrap_or_default());
+                self.add((key, Some(value)), |objects| &mut objects.policies)
+            }
             _ => {
                 let number = self.number;
                 let problem = format!(
@@ -126,7 +117,7 @@ impl DocumentReader<'_> {
             typed(value).map_err(|problem| self.error(&format!("{}: {problem}", M::KIND)))?;
         let namespace = &mut manifest.metadata().namespace;
         let given = namespace.take().filter(|namespace| is_namespaced && !namespace.is_empty());
-        *namespace = given.or_else(|| is_namespaced.then(|| "default".into()));
+        *namespace = given.or_else(|| is_namespaced.then(|| DEFAULT_NAMESPACE.into()));
         let key = manifest.metadata().key();
         if key.name.is_empty() {
             return Err(self.error(&format!("{} without metadata.name", M::KIND)));
@@ -154,3 +145,6 @@ impl DocumentReader<'_> {
         FileError { line: self.document.lines_before + before + 1, problem: problem.to_string() }
     }
 }
+
+/// Namespace of objects that name none.
+const DEFAULT_NAMESPACE: &str = "default";

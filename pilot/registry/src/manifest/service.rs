@@ -122,7 +122,9 @@ fn resolution(spec: &Spec) -> Result<Resolution, InvalidHostname> {
 /// Cluster addresses. Addresses of load balancers and `externalIPs` are for gateways.
 fn addresses(all: Option<Vec<String>>, first: Option<String>) -> Vec<IpAddr> {
     let all = all.filter(|all| !all.is_empty()).unwrap_or_else(|| first.into_iter().collect());
-    all.iter().filter_map(|text| text.parse().ok()).collect()
+    let addresses = all.iter().filter_map(|text| text.parse().ok());
+    // An unspecified address would be that of the proxy's own listeners.
+    addresses.filter(|address: &IpAddr| !address.is_unspecified()).collect()
 }
 
 /// Ports of TCP and UDP.

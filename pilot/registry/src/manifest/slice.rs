@@ -22,7 +22,8 @@ pub struct SliceManifest {
 #[serde(default)]
 struct Port {
     name: Option<Arc<str>>,
-    port: Option<u16>,
+    /// The API server takes any number.
+    port: Option<i32>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -71,7 +72,8 @@ impl Manifest for SliceManifest {
         let Some(service) = service.filter(|_| is_ip && !is_imported) else { return Ok(None) };
         let namespace = metadata.namespace();
         let ports = self.ports.into_iter().flatten().filter_map(|port| {
-            Some(SlicePort { name: port.name.unwrap_or_default(), number: port.port? })
+            let number = u16::try_from(port.port?).ok().filter(|number| *number != 0)?;
+            Some(SlicePort { name: port.name.unwrap_or_default(), number })
         });
         let parts = self.endpoints.into_iter().flatten();
         let endpoints = parts.flat_map(|part| endpoints(part, &namespace)).collect();

@@ -42,6 +42,7 @@ fn main() -> Result<ExitCode> {
     let trials = trials![
         service_scales_from_0_to_50_to_0
         relabelled_node_moves_its_endpoints
+        impossible_port_does_not_stop_the_watch
         reused_address_belongs_to_the_new_pod
         restarted_api_server_is_caught_up_with
         restarted_store_is_caught_up_with

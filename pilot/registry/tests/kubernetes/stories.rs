@@ -1,6 +1,7 @@
 //! Histories of objects.
 
 use anyhow::{Result, ensure};
+use serde_json::json;
 
 use crate::mesh::{Mesh, PODS, SERVICES, SLICES};
 
@@ -35,6 +36,27 @@ pub(crate) async fn relabelled_node_moves_its_endpoints(mesh: &mut Mesh) -> Resu
     mesh.settled(0).await?;
     mesh.node("n1", "z1").await?;
     mesh.settled(0).await?;
+    mesh.clear().await
+}
+
+/// The API server takes slices with any number of a port.
+pub(crate) async fn impossible_port_does_not_stop_the_watch(mesh: &mut Mesh) -> Result<()> {
+    mesh.service(0, "web", 80).await?;
+    for (index, port) in [0, -1, 70_000].into_iter().enumerate() {
+        let name = format!("impossible-{index}");
+        let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {"name": name, "namespace": "shop",
+                "labels": {"kubernetes.io/service-name": "web"}},
+            "addressType": "IPv4", "ports": [{"name": "http", "port": port, "protocol": "TCP"}],
+            "endpoints": [{"addresses": ["10.1.0.7"]}]});
+        mesh.apply(0, &format!("{SLICES}/{name}"), &slice).await?;
+    }
+    mesh.slice(0, "by-hand", &["10.1.0.8".to_owned()]).await?;
+    let possible = vec![("10.1.0.8".to_owned(), String::new())];
+    mesh.until("the other slice counts", async |mesh| {
+        Ok(mesh.web().is_ok_and(|found| found == possible))
+    })
+    .await?;
     mesh.clear().await
 }
 

@@ -94,6 +94,14 @@ fn ports_of_slices_are_matched_by_name() {
     assert_eq!(endpoints(&snapshot(&format!("{unnamed}{slice}")), |it| it.port), [8080]);
 }
 
+#[test]
+fn impossible_ports_of_slices_are_left_out() {
+    let ports = "addressType: IPv4, ports: [{name: http, port: 0}, {name: http, port: -1}, \
+                 {name: http, port: 70000}, {name: http, port: 65535}]";
+    let slice = slice_with("s", ports, "{addresses: [10.0.0.1]}");
+    assert_eq!(endpoints(&snapshot(&format!("{WEB}{slice}")), |it| it.port), [65535]);
+}
+
 /// The controller of slices puts pods with another number of the port, or without it, into slices
 /// of their own.
 #[test]

@@ -144,7 +144,11 @@ async fn watched_directory_follows_added_replaced_and_removed_files() {
         std::fs::rename(place, folder.path().join(name)).unwrap();
     };
     let index = RefCell::new(Index::default());
-    let offer = |event| drop(index.borrow_mut().apply(event));
+    let offer = |update: DirectoryUpdate| {
+        for event in update.events {
+            index.borrow_mut().apply(event);
+        }
+    };
     let watch =
         files::watch(folder.path(), Duration::from_millis(10), ObjectDefaults::default(), offer);
     let known = |name: &str| index.borrow().snapshot().service(&host(name)).is_some();
@@ -174,10 +178,24 @@ async fn until(condition: impl Fn() -> bool) {
 }
 
 #[test]
-fn objects_of_a_kind_are_found_in_lists_too() {
-    let text =
-        "kind: A\nn: 1\n---\nkind: List\nitems: [{kind: A, n: 2}, {kind: B}]\n---\n: {\n---\n3\n";
-    let found = pilot_registry::files::objects_of_kind(text.as_bytes(), "A");
-    let numbers: Vec<_> = found.iter().map(|object| object["n"].as_u64().unwrap()).collect();
-    assert_eq!(numbers, [1, 2]);
+fn half_written_file_keeps_its_policies() {
+    let policy = |name: &str| {
+        format!(
+            "kind: PeerAuthentication\napiVersion: security.istio.io/v1\nmetadata: {{name: {name}}}\n"
+        )
+    };
+    let in_list = policy("c").replace('\n', ", ");
+    let all =
+        [policy("a"), policy("b"), format!("kind: List\napiVersion: v1\nitems: [{{{in_list}}}]")];
+    let all = all.join("---\n");
+    let mut directory = Directory::new(ObjectDefaults::default());
+    let first = update(&mut directory, &[("a.yaml", &all)]);
+    assert_eq!((first.policies.map(|all| all.len()), first.warnings), (Some(3), vec![]));
+    for broken in [&all[..all.len() - 10], "", "kind: PeerAuth\n  x: ["] {
+        let update = update(&mut directory, &[("a.yaml", &format!("{broken}{{"))]);
+        assert_eq!(update.policies, None, "{broken}");
+        assert!(update.warnings[0].ends_with("the file's last good content stays"), "{broken}");
+    }
+    let one = update(&mut directory, &[("a.yaml", &policy("a"))]);
+    assert_eq!(one.policies.map(|all| all.len()), Some(1));
 }

@@ -140,3 +140,9 @@ fn services_are_sorted_and_hashed_by_content() {
     assert_eq!(hash("ports: [{port: 80}]"), hash("ports: [{port: 80}]"));
     assert_ne!(hash("ports: [{port: 80}]"), hash("ports: [{port: 81}]"));
 }
+
+#[test]
+fn unspecified_addresses_are_left_out() {
+    let spec = "clusterIPs: [0.0.0.0, \"::\", 10.96.0.1], ports: [{name: tcp, port: 15001}]";
+    assert_eq!(web(spec).addresses, ["10.96.0.1".parse::<std::net::IpAddr>().unwrap()]);
+}

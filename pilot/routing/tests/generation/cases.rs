@@ -139,7 +139,7 @@ fn own_ports() -> World {
 
 fn logs(mesh: &str) -> World {
     let mut world = permissive("10.0.0.1", "REDIRECT");
-    world.mesh = MeshView::new(&MeshConfig::parse(&format!("{{{mesh}}}")).unwrap());
+    world.mesh = MeshView::new(&MeshConfig::parse(&format!("{{{mesh}}}")).unwrap()).unwrap();
     world
 }
 

@@ -176,7 +176,7 @@ fn client_of_an_unknown_trust_domain_is_refused() {
 #[test]
 fn access_logs_show_requests_and_rejected_connections() {
     let text = "{accessLogFile: /dev/stdout, accessLogEncoding: JSON}";
-    let mesh = MeshView::new(&MeshConfig::parse(text).unwrap());
+    let mesh = MeshView::new(&MeshConfig::parse(text).unwrap()).unwrap();
     let (mut client, mut server) = V4.worlds("REDIRECT", Strict);
     for world in [&mut client, &mut server] {
         world.mesh = mesh.clone();

@@ -71,7 +71,7 @@ impl World {
             services: Vec::new(),
             slices: Vec::new(),
             pods: Vec::new(),
-            mesh: MeshView::new(&MeshConfig::parse("").unwrap()),
+            mesh: MeshView::new(&MeshConfig::parse("").unwrap()).unwrap(),
             policies: Vec::new(),
             proxy,
         }

@@ -102,7 +102,8 @@ impl<R: Resources> Session<R> {
         watch.answered = true;
         self.nonce += 1;
         let response = response(self.variant, type_url, self.nonce, watch, &content, resources);
-        watch.in_flight = Some(InFlight { nonce: self.nonce, content });
+        let is_single = content.values().filter(|sent| sent.resource.is_some()).count() == 1;
+        watch.in_flight = Some(InFlight { nonce: self.nonce, is_single, content });
         if **type_url == *CLUSTER {
             self.mark_endpoints(&batch.resources, resources);
         }

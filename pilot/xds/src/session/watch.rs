@@ -51,6 +51,9 @@ pub(super) enum Resend {
 #[derive(Clone, Debug)]
 pub(super) struct InFlight {
     pub(super) nonce: u32,
+    /// True if it has one resource, which a NACK is about.
+    pub(super) is_single: bool,
+    /// Content, without the names that the client has unsubscribed from meanwhile.
     pub(super) content: BTreeMap<Name, Sent>,
 }
 
@@ -302,7 +305,7 @@ impl Watch {
             // A removal has no content that could change: sending it again would not end.
             return self.acknowledge(of);
         }
-        if let [(name, version)] = &*resources {
+        if let ([(name, version)], true) = (&*resources, sent.is_single) {
             let rejection = Rejection { version: *version, reason: error.message };
             self.rejected.insert(name.clone(), rejection);
         } else {

@@ -459,6 +459,15 @@ fn rejected_update_of_a_used_cluster_holds_nothing_back() {
 }
 
 #[test]
+fn nack_blames_no_resource_beside_an_unsubscribed_one() {
+    let mut stream = Stream::new(Delta, two_clusters());
+    let both = stream.subscribe(ENDPOINT, &["a", "b"]);
+    assert_eq!(text(&both), ["EDS +a +b"]);
+    stream.unsubscribe(ENDPOINT, &["a"]);
+    assert_eq!(text(&stream.nack(&both[0])), ["EDS +b"], "the culprit may have been the other");
+}
+
+#[test]
 fn rejected_response_is_sent_again_singly_once() {
     for variant in [Delta, StateOfTheWorld] {
         let mut stream = Stream::new(variant, two_clusters().cluster("c", 0));

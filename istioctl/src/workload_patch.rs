@@ -5,8 +5,8 @@ use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch, PatchOperation};
 use serde::Serialize;
 
-use super::files::InjectedFile;
-use super::finding::{Finding, FindingResult};
+use crate::files::EditedFile;
+use crate::finding::{Finding, FindingResult};
 
 /// A patch and the workload that it changes.
 #[derive(Debug, Serialize)]
@@ -23,9 +23,9 @@ struct WorkloadPatch<'a> {
 }
 
 /// Returns a line of JSON for each pod template that changes.
-pub(super) fn patch_lines(files: &[InjectedFile<'_>]) -> Vec<String> {
+pub(super) fn patch_lines(files: &[EditedFile<'_>]) -> Vec<String> {
     let findings = files.iter().flat_map(|file| {
-        let changed = file.findings.iter().filter(|it| it.result == FindingResult::Injected);
+        let changed = file.findings.iter().filter(|it| it.result == FindingResult::Changed);
         changed.map(|finding| (file.file.to_string(), finding))
     });
     findings.filter_map(|(file, finding)| line(file, finding)).collect()

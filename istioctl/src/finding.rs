@@ -1,4 +1,4 @@
-//! Results of the injection of single objects, and the messages about them.
+//! Results for single objects of a file, and the messages about them.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ pub(super) struct Finding {
 #[derive(Debug, Eq, PartialEq)]
 pub(super) enum FindingResult {
     /// The pod template changes.
-    Injected,
+    Changed,
     /// The object is no workload of a known kind. The reason is for authors who may have expected
     /// an injection.
     NotAWorkload(Option<Reason>),
@@ -77,7 +77,7 @@ impl FindingResult {
     /// Returns the decision in a word, for scripts.
     pub(super) fn word(&self) -> &'static str {
         match self {
-            Self::Injected => "injected",
+            Self::Changed => "injected",
             Self::NotAWorkload(_) => "not_a_workload",
             Self::Rejected { .. } => "rejected",
             Self::Skipped(_) => "skipped",

@@ -21,16 +21,12 @@ pub(super) struct OutputFlags {
     )]
     output: Option<Output>,
     /// Write each changed file back, and touch no other
-    #[arg(long, conflicts_with_all = ["output", "check", "explain"])]
+    #[arg(long, conflicts_with_all = ["output", "check"])]
     in_place: bool,
     /// Write nothing, list the workloads to be changed on standard error, and exit with 3 if there
     /// are any
-    #[arg(long, conflicts_with_all = ["output", "explain"])]
+    #[arg(long, conflicts_with = "output")]
     check: bool,
-    /// Show for each object if it would be injected, or the reason why not, as a table or with
-    /// `-o json` as JSON
-    #[arg(long)]
-    explain: bool,
 }
 
 /// Value of `--output`.
@@ -60,10 +56,6 @@ pub(super) enum Form {
 pub(super) enum Destination<'a> {
     /// The exit code alone.
     Check,
-    /// An explanation as a table.
-    ExplanationTable,
-    /// An explanation as JSON.
-    ExplanationJson,
     File(&'a Path),
     /// The input files.
     InPlace,
@@ -71,18 +63,15 @@ pub(super) enum Destination<'a> {
 }
 
 impl OutputFlags {
-    /// Returns the destination, or a usage error.
-    pub(super) fn destination(&self) -> Result<Destination<'_>, String> {
-        Ok(match &self.output {
+    /// Returns the destination.
+    pub(super) fn destination(&self) -> Destination<'_> {
+        match &self.output {
             None if self.check => Destination::Check,
             None if self.in_place => Destination::InPlace,
-            None if self.explain => Destination::ExplanationTable,
-            Some(Output::Form(Form::Json)) if self.explain => Destination::ExplanationJson,
-            Some(_) if self.explain => return Err(NO_TABLE.to_owned()),
             Some(Output::File(path)) => Destination::File(path),
             Some(Output::Form(form)) => Destination::StandardOutput(*form),
             None => Destination::StandardOutput(Form::Kept),
-        })
+        }
     }
 }
 
@@ -98,6 +87,3 @@ impl Output {
         }
     }
 }
-
-const NO_TABLE: &str =
-    "error: --explain prints a table\n  hint: the one other form is --output json";

@@ -1,0 +1,87 @@
+//! Containers before injection.
+
+use std::collections::HashSet;
+
+use reason::Reason;
+use serde_json::Value;
+
+use super::{doubt, probes, remove_if_empty};
+use crate::inject::reinject::overrides::LONG;
+use crate::inject::reinject::status::{self, InjectionStatus, Overrides};
+use crate::inject::reinject::user_containers::{AUTO, respell_amounts};
+use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY};
+
+/// Removes the injected containers, puts the recorded ones back, and restores the handlers of the
+/// others.
+pub(super) fn restore(
+    pod: &mut Value,
+    injected: &Value,
+    status: &InjectionStatus,
+    doubts: &mut Vec<Reason>,
+) {
+    let Overrides { containers, init } = Overrides::from_pod(injected);
+    let recorded = containers.iter().chain(&init);
+    let recorded: HashSet<_> =
+        recorded.filter_map(|container| container["name"].as_str()).collect();
+    let probers = probes::Probers::from_pod(injected);
+    let mut shown = status::without(injected, Some(status), NO_PORT).into_owned();
+    for list in [INIT_CONTAINERS, CONTAINERS] {
+        let kept = shown.get_mut("spec").and_then(|spec| spec.get_mut(list));
+        let mut kept = kept.map(Value::take).unwrap_or_default();
+        for container in kept.as_array_mut().into_iter().flatten() {
+            let name = container["name"].as_str().unwrap_or_default().to_owned();
+            if recorded.contains(&*name) {
+                complete(container, &name, injected, doubts);
+            } else {
+                probers.restore(container, list, doubts);
+            }
+        }
+        if recorded.contains(PROXY) && has_others(&kept) {
+            let message = format!(
+                "container {PROXY} is put back into spec.{list}; its position there is not recorded"
+            );
+            doubts.push(doubt::not_recorded(message));
+        }
+        let spec = pod.get_mut("spec").and_then(Value::as_object_mut);
+        if let Some(spec) = spec.filter(|_| !kept.is_null()) {
+            spec.insert(list.to_owned(), kept);
+        }
+        if !is_empty(&injected["spec"][list]) {
+            remove_if_empty(pod.get_mut("spec"), list);
+        }
+    }
+}
+
+/// Completes a container from the record, which leaves out or normalises some fields.
+fn complete(container: &mut Value, name: &str, injected: &Value, doubts: &mut Vec<Reason>) {
+    respell_amounts(container, name, injected);
+    let lists = [CONTAINERS, INIT_CONTAINERS].map(|list| injected["spec"][list].as_array());
+    let mut present = lists.into_iter().flatten().flatten();
+    let present = present.find(|present| present["name"] == name).unwrap_or(&Value::Null);
+    let Some(fields) = container.as_object_mut() else { return };
+    // Kubernetes requires an image; the record leaves out this one alone.
+    fields.entry("image").or_insert(AUTO.into());
+    let Some(env) = present["env"].as_array().filter(|env| env.len() > LONG) else { return };
+    let own = fields.get("env").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    if own.len() > LONG {
+        return;
+    }
+    // The record of a long environment has only the variables that injection changed.
+    let of_record = |variable: &Value| own.iter().find(|own| own["name"] == variable["name"]);
+    let env = env.iter().map(|variable| of_record(variable).unwrap_or(variable).clone());
+    fields.insert("env".to_owned(), env.collect());
+    doubts.push(doubt::may_be_injected(&format!("the environment of container {name}")));
+}
+
+/// True if the list has the proxy and other containers.
+fn has_others(list: &Value) -> bool {
+    let list = list.as_array().map(Vec::as_slice).unwrap_or_default();
+    list.len() > 1 && list.iter().any(|container| container["name"] == PROXY)
+}
+
+fn is_empty(list: &Value) -> bool {
+    list.as_array().is_none_or(Vec::is_empty)
+}
+
+/// Status port that no annotation names, because [`super::metrics`] restores these annotations.
+const NO_PORT: u16 = 0;

@@ -1,0 +1,37 @@
+//! Doubts: fields whose value before injection is not certain.
+
+use reason::{Reason, words};
+use serde_json::Value;
+
+use crate::kubernetes::pod::annotation;
+use crate::settings::annotations::key;
+use crate::settings::template_names::BUILT_IN;
+
+/// Returns the doubt about a field that was removed although the author may have written it.
+pub(super) fn may_be_own(field: &str) -> Reason {
+    let message = format!("{field} is removed; the pod does not show whether its author wrote it");
+    Reason::new(words::MAY_BE_OWN, message)
+}
+
+/// Returns the doubt about a field that was kept although injection may have written it.
+pub(super) fn may_be_injected(field: &str) -> Reason {
+    let message = format!("{field} is kept; the pod does not show whether injection wrote it");
+    Reason::new(words::MAY_BE_INJECTED, message)
+}
+
+/// Returns the doubt about a value that injection replaced and did not record.
+pub(super) fn not_recorded(message: String) -> Reason {
+    Reason::new(words::NOT_RECORDED, message)
+}
+
+/// Returns the doubts about templates of the user, which can change any field.
+pub(super) fn other_templates(injected: &Value) -> impl Iterator<Item = Reason> {
+    let names = annotation(injected, key::TEMPLATES).unwrap_or_default().split(',').map(str::trim);
+    let others = names.filter(|name| !name.is_empty() && !BUILT_IN.contains(name));
+    others.map(|name| {
+        not_recorded(format!(
+            "the template {name} is not built in; labels, annotations and other fields that it \
+             adds beside containers and volumes are kept"
+        ))
+    })
+}

@@ -1,0 +1,77 @@
+//! Removal of an injection as a pure function: an injected pod in, the pod before injection out.
+//!
+//! The pod itself says which containers and volumes are injected (`sidecar.istio.io/status`), which
+//! user-supplied containers they replaced (`proxy.istio.io/overrides`), and where the application's
+//! probes and metrics were (environment of `istio-proxy`). No settings are needed.
+
+mod capture;
+mod containers;
+mod doubt;
+mod error;
+mod metadata;
+mod metrics;
+mod origin;
+mod probes;
+mod spec;
+mod workload;
+
+use reason::Reason;
+use serde_json::Value;
+
+pub use error::UninjectError;
+pub use origin::Origin;
+pub use workload::uninject_template;
+
+use crate::inject::reinject::status::{InjectionStatus, STATUS};
+use crate::json::change::Change;
+use crate::json::difference::difference;
+use crate::json::patch::{self, Patch};
+
+/// A pod without its injection.
+#[derive(Clone, Debug)]
+pub struct Uninjection {
+    /// The pod before injection.
+    pub pod: Value,
+    /// The change from the injected pod.
+    pub change: Change,
+    /// Fields whose value before injection the pod does not show.
+    pub doubts: Vec<Reason>,
+}
+
+impl Uninjection {
+    /// Returns the RFC 6902 patch from the injected pod.
+    pub fn patch(&self) -> Patch<'_> {
+        patch::write(&self.pod, &self.change)
+    }
+}
+
+/// Removes the injection of a pod. `None` if the pod is not injected.
+pub fn uninject(
+    injected: &Value,
+    origin: &Origin<'_>,
+) -> Result<Option<Uninjection>, UninjectError> {
+    let Some(text) = injected["metadata"]["annotations"].get(STATUS) else { return Ok(None) };
+    let Some(status) = InjectionStatus::from_pod(injected) else {
+        return Err(UninjectError::Status(text.to_string()));
+    };
+    let mut doubts: Vec<_> = doubt::other_templates(injected).collect();
+    let mut pod = injected.clone();
+    containers::restore(&mut pod, injected, &status, &mut doubts);
+    spec::restore(&mut pod, &status, &mut doubts);
+    metadata::restore(&mut pod, injected, &status, origin, &mut doubts);
+    let change = difference(injected, &pod);
+    Ok(Some(Uninjection { pod, change, doubts }))
+}
+
+/// Removes a member if it is empty. Injection created it, or replaced an empty one.
+fn remove_if_empty(object: Option<&mut Value>, key: &str) {
+    let Some(members) = object.and_then(Value::as_object_mut) else { return };
+    let is_empty = match members.get(key) {
+        Some(Value::Array(items)) => items.is_empty(),
+        Some(Value::Object(members)) => members.is_empty(),
+        _ => false,
+    };
+    if is_empty {
+        members.remove(key);
+    }
+}

@@ -1,0 +1,85 @@
+//! Probes and lifecycle handlers of the application before injection.
+
+use reason::Reason;
+use serde_json::{Map, Value};
+
+use super::doubt;
+use crate::inject::computed_env::PROBERS;
+use crate::inject::postprocess::probes::{HANDLERS, HandlerKind};
+use crate::json::short;
+use crate::kubernetes::pod::proxy_env;
+
+/// Original handlers, as injection passed them to the agent, by the agent's path.
+pub(super) struct Probers(Map<String, Value>);
+
+impl Probers {
+    pub(super) fn from_pod(pod: &Value) -> Self {
+        Self(proxy_env(pod, PROBERS).and_then(short::parse).unwrap_or_default())
+    }
+
+    /// Restores the handlers of a container that the agent calls.
+    pub(super) fn restore(&self, container: &mut Value, list: &str, doubts: &mut Vec<Reason>) {
+        let name = container["name"].as_str().unwrap_or_default().to_owned();
+        let ports = container["ports"].clone();
+        for kind in &HANDLERS {
+            let path = kind.agent_path(&name);
+            let handler = kind
+                .path
+                .iter()
+                .try_fold(&mut *container, |value, key| value.get_mut(*key))
+                .filter(|handler| handler["httpGet"]["path"] == path);
+            let Some(handler) = handler.and_then(Value::as_object_mut) else { continue };
+            let field = field(list, &name, kind);
+            let Some(prober) = self.0.get(&path) else {
+                let message = format!(
+                    "{field} still calls the agent: the environment of istio-proxy has no handler \
+                     {path}"
+                );
+                doubts.push(doubt::not_recorded(message));
+                continue;
+            };
+            let Some(action) = put_back(handler, prober) else { continue };
+            if let Some(names) = names_of(&ports, &prober[action]["port"]) {
+                let message = format!(
+                    "{field}.{action}.port is the number {}; the author may have written the \
+                     name {names}",
+                    prober[action]["port"]
+                );
+                doubts.push(doubt::not_recorded(message));
+            }
+        }
+    }
+}
+
+/// Puts the original action into a handler. Returns its name.
+fn put_back(handler: &mut Map<String, Value>, prober: &Value) -> Option<&'static str> {
+    if let Some(original) = prober["httpGet"].as_object() {
+        let current = handler.get_mut("httpGet")?.as_object_mut()?;
+        // The other fields stay as they are in an injected pod.
+        current.remove("path");
+        let replaced =
+            |(field, _): &(&String, &Value)| ["path", "port", "scheme"].contains(&field.as_str());
+        let original = original.iter().filter(replaced);
+        current.extend(original.map(|(field, value)| (field.clone(), value.clone())));
+        return Some("httpGet");
+    }
+    let action = ["tcpSocket", "grpc"].into_iter().find(|action| prober[action].is_object())?;
+    let fields = prober[action].as_object().into_iter().flatten();
+    let fields = fields.filter(|(_, value)| !value.is_null());
+    let fields = fields.map(|(field, value)| (field.clone(), value.clone())).collect();
+    handler.remove("httpGet");
+    handler.insert(action.to_owned(), Value::Object(fields));
+    Some(action)
+}
+
+/// Returns the names of a container's ports with this number; `None` without any.
+fn names_of(ports: &Value, number: &Value) -> Option<String> {
+    let ports = ports.as_array().into_iter().flatten();
+    let same = ports.filter(|port| port["containerPort"] == *number);
+    let names: Vec<_> = same.filter_map(|port| port["name"].as_str()).collect();
+    (!names.is_empty()).then(|| names.join(" or "))
+}
+
+fn field(list: &str, container: &str, kind: &HandlerKind) -> String {
+    format!("spec.{list}[{container}].{}", kind.path.join("."))
+}

@@ -1,0 +1,49 @@
+//! Pod templates of a document.
+
+use serde_json::Value;
+
+use super::{Origin, UninjectError, Uninjection, uninject};
+use crate::inject::reinject::status::STATUS;
+use crate::json::difference::difference;
+use crate::manifest::{Manifest, PodTemplate};
+
+/// Removes the injection of a pod template. Returns the part of the document that changes: the
+/// template, or the job template of a `CronJob` that Istio injected. `None` if it is not injected.
+pub fn uninject_template(
+    manifest: &Manifest<'_>,
+    template: &PodTemplate,
+) -> Result<Option<(PodTemplate, Uninjection)>, UninjectError> {
+    let pod = manifest.pod(template);
+    let origin = if template.is_pod() {
+        Origin::from_pod(pod)
+    } else {
+        Origin::from_workload(&template.workload.name, manifest.object(template))
+    };
+    if template.workload.kind == "CronJob" && pod["metadata"]["annotations"].get(STATUS).is_none() {
+        let mut job = template.clone();
+        job.place.truncate(job.place.len() - IN_A_JOB.len());
+        let uninjection = uninject_job(manifest.pod(&job), &origin)?;
+        return Ok(uninjection.map(|uninjection| (job, uninjection)));
+    }
+    Ok(uninject(pod, &origin)?.map(|uninjection| (template.clone(), uninjection)))
+}
+
+/// Removes an injection whose labels and annotations are in the metadata of the job template.
+fn uninject_job(job: &Value, origin: &Origin<'_>) -> Result<Option<Uninjection>, UninjectError> {
+    let mut injected = job["spec"]["template"].clone();
+    injected["metadata"] = job["metadata"].clone();
+    let Some(Uninjection { pod: mut own, doubts, .. }) = uninject(&injected, origin)? else {
+        return Ok(None);
+    };
+    let mut pod = job.clone();
+    match own["metadata"].take() {
+        Value::Null => pod.as_object_mut().and_then(|job| job.remove("metadata")),
+        metadata => pod.as_object_mut().and_then(|job| job.insert("metadata".to_owned(), metadata)),
+    };
+    pod["spec"]["template"]["spec"] = own["spec"].take();
+    let change = difference(job, &pod);
+    Ok(Some(Uninjection { pod, change, doubts }))
+}
+
+/// The way from a job template to its pod template.
+const IN_A_JOB: [&str; 2] = ["spec", "template"];

@@ -1,0 +1,138 @@
+//! Injection and uninjection of generated pods.
+
+use std::sync::LazyLock;
+
+use injector::inject::{InjectionOutcome, Target, inject};
+use injector::settings::{Document, Documents, Process, Settings};
+use injector::uninject::{Origin, uninject};
+use proptest::prelude::*;
+use proptest::sample::Index;
+use reason::Reason;
+use serde_json::Value;
+
+use crate::comparison::{differences, normal};
+use crate::pods::pod;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn injected_pod_goes_back_to_the_original(
+        pod in pod(),
+        native in any::<bool>(),
+        settings in 0..SETTINGS.len(),
+    ) {
+        let settings = &PARSED[settings][usize::from(native)];
+        let Ok(InjectionOutcome::Injected(injection)) =
+            inject(settings, Target::at_admission(pod.clone(), "default"))
+        else {
+            return Ok(());
+        };
+        let origin = Origin::from_pod(&injection.pod);
+        let back = uninject(&injection.pod, &origin).unwrap().unwrap();
+        let mut patched = injection.pod.clone();
+        json_patch::patch(&mut patched, &back.patch().owned()).unwrap();
+        prop_assert_eq!(&patched, &back.pod);
+        prop_assert!(uninject(&back.pod, &origin).unwrap().is_none());
+        let respelled = pod["metadata"]["annotations"].get("prometheus-io/port").is_some();
+        let doubts: Vec<_> = back.doubts.iter().map(Reason::message).collect();
+        let (mut ours, mut own) = (normal(back.pod), normal(pod));
+        for pod in [&mut ours, &mut own] {
+            // A difference is then one of a single key.
+            pod["metadata"]["labels"]["any"] = "any".into();
+            pod["metadata"]["annotations"]["any"] = "any".into();
+        }
+        if doubts.iter().any(|doubt| doubt.contains("its position there")) {
+            for pod in [&mut ours, &mut own] {
+                let containers = pod["spec"]["containers"].as_array_mut().unwrap();
+                containers.sort_by_key(|container| container["name"].to_string());
+            }
+        }
+        for difference in differences(&ours, &own) {
+            let field = field(&difference);
+            // An empty label or annotation is absent for injection, and a value that injection
+            // writes anyway shows no author (docs/uninject.md).
+            if ["\"\"", "\"REDIRECT\"", "\"*\""].iter().any(|value| difference.ends_with(value)) {
+                continue;
+            }
+            // Prometheus reads both keys as one, and the record does not hold the spelling.
+            if field == "prometheus-io/port" || field == "prometheus.io/port" && respelled {
+                continue;
+            }
+            let told = doubts.iter().any(|doubt| doubt.contains(field));
+            prop_assert!(told, "{field}: {difference}\n{doubts:#?}");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn damaged_pod_causes_no_panic(
+        pod in pod(),
+        place in any::<Index>(),
+        damage in prop::sample::select(vec!["null", "\"x\"", "1", "[]", "{}", "[null]", "[\"x\"]"]),
+    ) {
+        let target = Target::at_admission(pod, "default");
+        let Ok(InjectionOutcome::Injected(injection)) = inject(&PARSED[1][0], target) else {
+            return Ok(());
+        };
+        let mut pod = injection.pod;
+        let mut places = Vec::new();
+        pointers(&pod, String::new(), &mut places);
+        *pod.pointer_mut(place.get::<String>(&places)).unwrap() = serde_json::from_str(damage).unwrap();
+        let _ = uninject(&pod, &Origin::from_pod(&pod));
+    }
+}
+
+/// Collects the paths of all values.
+fn pointers(value: &Value, path: String, found: &mut Vec<String>) {
+    for (key, value) in value.as_object().into_iter().flatten() {
+        let key = key.replace('~', "~0").replace('/', "~1");
+        pointers(value, format!("{path}/{key}"), found);
+    }
+    for (index, value) in value.as_array().into_iter().flatten().enumerate() {
+        pointers(value, format!("{path}/{index}"), found);
+    }
+    found.push(path);
+}
+
+/// Returns the label, the annotation, the handler or the name of the field that differs.
+fn field(difference: &str) -> &str {
+    let path = difference.split(":\n").next().unwrap();
+    let metadata = ["/metadata/labels/", "/metadata/annotations/"];
+    let key = metadata.iter().find_map(|map| path.strip_prefix(map));
+    let handler = path
+        .split('/')
+        .find(|step| step.ends_with("Probe") || ["preStop", "postStart"].contains(step));
+    let last = path.rsplit('/').find(|step| step.parse::<usize>().is_err());
+    key.or(handler).or(last).unwrap()
+}
+
+/// Values and mesh configurations that lead to other overlays.
+pub(crate) const SETTINGS: [(&str, &str); 3] = [
+    ("{}", "{}"),
+    (
+        "{pilot: {cni: {enabled: true, provider: multus}}, global: {network: n1, imagePullSecrets: [one]}}",
+        "{defaultConfig: {statusPort: 15023}}",
+    ),
+    (
+        "{global: {proxy: {holdApplicationUntilProxyStarts: true, includeOutboundPorts: '9002'}}, pilot: {cni: {enabled: true}}}",
+        "{defaultConfig: {interceptionMode: TPROXY}}",
+    ),
+];
+
+pub(crate) static PARSED: LazyLock<Vec<[Settings; 2]>> = LazyLock::new(|| {
+    let document = |text| Some(Document { source: "test", text });
+    let parsed = |(values, mesh): &(&'static str, &'static str)| {
+        [false, true].map(|native_sidecars| {
+            let documents = Documents {
+                inject_config: None,
+                values: document(values),
+                mesh_config: document(mesh),
+            };
+            let process = Process { native_sidecars, ..Process::default() };
+            Settings::parse(&documents, process).unwrap()
+        })
+    };
+    SETTINGS.iter().map(parsed).collect()
+});

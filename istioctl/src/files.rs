@@ -1,0 +1,277 @@
+//! Edited files, and the forms in which they are written.
+
+use std::fmt;
+
+use anyhow::Context;
+use injector::manifest::Document;
+use local_files::replace_regular_file;
+
+use crate::conversion::{self, ConversionError};
+use crate::finding::{Finding, FindingResult, Title};
+use crate::inputs::{InputFile, STANDARD};
+use crate::output_flags::{Destination, Form};
+use crate::parallel::in_order;
+use crate::unified_diff::unified_diff;
+use crate::workload_patch::patch_lines;
+use crate::{Failure, Outcome, Streams, output};
+
+/// A file after the edits.
+#[derive(Debug)]
+pub(super) struct EditedFile<'a> {
+    pub(super) file: &'a InputFile,
+    /// The old and the new text of each part.
+    pub(super) parts: Vec<(&'a str, String)>,
+    /// The results for its objects.
+    pub(super) findings: Vec<Finding>,
+}
+
+/// A document after the edits.
+pub(super) struct EditedDocument {
+    /// The new text, or the errors.
+    pub(super) text: Result<String, Vec<anyhow::Error>>,
+    /// One result for each pod template and each object without one, in the order of their lines.
+    pub(super) findings: Vec<Finding>,
+}
+
+/// Edits the documents of all files on all cores. Returns the files and all errors.
+pub(super) fn edit_all<'a>(
+    files: &'a [InputFile],
+    edit: impl Fn(&Document<'a>) -> EditedDocument + Sync,
+) -> (Vec<EditedFile<'a>>, Vec<anyhow::Error>) {
+    let documents: Vec<_> = files
+        .iter()
+        .flat_map(|file| {
+            let documents = Document::split(&file.text).into_iter();
+            documents.flat_map(Document::parts).map(move |part| (file, part))
+        })
+        .collect();
+    let outcomes = in_order(&documents, |(_, document)| edit(document));
+    let mut edited: Vec<_> = files.iter().map(EditedFile::new).collect();
+    let mut errors = Vec::new();
+    let mut outcomes = documents.into_iter().zip(outcomes).peekable();
+    for into in &mut edited {
+        while let Some(((file, document), outcome)) =
+            outcomes.next_if(|((file, _), _)| std::ptr::eq(*file, into.file))
+        {
+            let place = || format!("{file}: document {}", document.number);
+            match outcome.text {
+                Ok(text) => into.parts.push((document.text, text)),
+                Err(failed) => {
+                    errors.extend(failed.into_iter().map(|error| error.context(place())));
+                }
+            }
+            into.findings.extend(outcome.findings);
+        }
+    }
+    (edited, errors)
+}
+
+/// Returns the results for the objects of all files.
+pub(super) fn each_finding<'a>(
+    files: &'a [EditedFile<'_>],
+) -> impl Iterator<Item = (&'a InputFile, &'a Finding)> {
+    files.iter().flat_map(|file| file.findings.iter().map(|finding| (file.file, finding)))
+}
+
+impl Destination<'_> {
+    /// Writes the files, or lists the workloads to be changed; `change` names the change. Ends with
+    /// a summary of the objects in `tally`.
+    pub(super) fn write(
+        self,
+        files: Vec<EditedFile<'_>>,
+        change: &str,
+        tally: &impl fmt::Display,
+        streams: &mut Streams<'_>,
+    ) -> Result<Outcome, Failure> {
+        let count = files.len();
+        let changed = files.iter().filter(|file| file.is_changed()).count();
+        let mut summary = format!("{}: {tally}", title(&files));
+        let mut outcome = Outcome::Done;
+        match self {
+            Self::Check => {
+                list_changes(&files, change, streams);
+                summary = format!("{changed} of {count} files would change");
+                outcome = if changed > 0 { Outcome::WouldChange } else { Outcome::Done };
+            }
+            Self::File(path) => {
+                output::write_file(path, &stream(files)).map_err(Failure::from_error)?;
+            }
+            Self::InPlace => {
+                write_back(&files).map_err(Failure::from_error)?;
+                summary = format!("{summary}; {changed} of {count} files changed");
+            }
+            Self::StandardOutput(form) => {
+                let parts = form.render(files).map_err(Failure::Errors)?;
+                output::write_parts(streams.output, &parts).map_err(Failure::from_error)?;
+            }
+        }
+        streams.say(&summary);
+        Ok(outcome)
+    }
+}
+
+/// Lists the workloads that would change.
+fn list_changes(files: &[EditedFile<'_>], change: &str, streams: &mut Streams<'_>) {
+    let changed = each_finding(files).filter(|(_, it)| it.result == FindingResult::Changed);
+    let lines = changed.map(|(file, Finding { line, object, .. })| {
+        format!("{file}: line {line}: {} would be {change}", Title(object))
+    });
+    let mut lines: Vec<_> = lines.collect();
+    // An object may have several pod templates.
+    lines.dedup();
+    for line in &lines {
+        streams.say(line);
+    }
+}
+
+/// Returns the name of the files for the summary.
+pub(super) fn title(files: &[EditedFile<'_>]) -> String {
+    match files {
+        [file] => file.file.to_string(),
+        files => format!("{} files", files.len()),
+    }
+}
+
+impl<'a> EditedFile<'a> {
+    /// Returns the file without text.
+    fn new(file: &'a InputFile) -> Self {
+        Self { file, parts: Vec::new(), findings: Vec::new() }
+    }
+
+    /// True if the new text differs from the old one.
+    fn is_changed(&self) -> bool {
+        self.parts.iter().any(|(old, new)| old != new)
+    }
+
+    /// Returns the new text, in parts.
+    fn texts(&self) -> Vec<&str> {
+        self.parts.iter().map(|(_, new)| new.as_str()).collect()
+    }
+}
+
+impl Form {
+    /// Returns the files in this form, in parts.
+    fn render(self, files: Vec<EditedFile<'_>>) -> Result<Vec<String>, Vec<anyhow::Error>> {
+        match self {
+            Self::Diff => Ok(in_order(&files, |file| {
+                let name = match &file.file.path {
+                    Some(path) => path.display().to_string(),
+                    None => STANDARD.to_owned(),
+                };
+                let parts = file.parts.iter().map(|(old, new)| (*old, new.as_str()));
+                unified_diff(name.trim_start_matches("./").trim_start_matches('/'), parts)
+            })),
+            Self::Json => Ok(converted(&files, conversion::to_json)?
+                .into_iter()
+                .map(|(_, text)| text)
+                .collect()),
+            Self::Kept => Ok(stream(files)),
+            Self::Patch => Ok(patch_lines(&files)),
+            Self::Yaml => {
+                let texts = converted(&files, conversion::to_yaml)?;
+                Ok(stream(
+                    texts
+                        .into_iter()
+                        .map(|(file, text)| EditedFile {
+                            parts: vec![("", text)],
+                            ..EditedFile::new(file)
+                        })
+                        .collect(),
+                ))
+            }
+        }
+    }
+}
+
+/// Returns the new text of each file after a conversion.
+fn converted<'a>(
+    files: &[EditedFile<'a>],
+    convert: impl Fn(&str) -> Result<String, ConversionError> + Sync,
+) -> Result<Vec<(&'a InputFile, String)>, Vec<anyhow::Error>> {
+    let results = in_order(files, |file| {
+        convert(&file.texts().concat()).with_context(|| file.file.to_string())
+    });
+    let (mut texts, mut errors) = (Vec::new(), Vec::new());
+    for (file, result) in files.iter().zip(results) {
+        match result {
+            Ok(text) => texts.push((file.file, text)),
+            Err(error) => errors.push(error),
+        }
+    }
+    if errors.is_empty() { Ok(texts) } else { Err(errors) }
+}
+
+/// Replaces each changed file atomically; its permissions and owner stay. The first file that
+/// cannot be written ends it.
+fn write_back(files: &[EditedFile<'_>]) -> anyhow::Result<()> {
+    for file in files.iter().filter(|file| file.is_changed()) {
+        if let Some(path) = &file.file.path {
+            replace_regular_file(path, NEW_FILE, &file.texts())
+                .with_context(|| format!("--in-place: {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the texts of all files as one stream of documents. A single file stays as it is.
+fn stream(files: Vec<EditedFile<'_>>) -> Vec<String> {
+    let mut stream: Vec<String> = Vec::new();
+    for file in files {
+        let mut texts: Vec<_> = file.parts.into_iter().map(|(_, new)| new).collect();
+        let last = stream.iter().rev().find(|part| !part.is_empty());
+        if let (Some(last), Some(first)) = (last, texts.first_mut()) {
+            let separator = separator(last, first);
+            // A byte order mark belongs to the start of a stream.
+            let text = first.strip_prefix('\u{feff}').unwrap_or(first);
+            *first = format!("{separator}{text}");
+        }
+        stream.extend(texts);
+    }
+    stream
+}
+
+/// Returns the text between two files of a stream.
+fn separator(before: &str, after: &str) -> String {
+    let line_break = if before.ends_with('\n') { "" } else { "\n" };
+    let after = after.trim_start_matches('\u{feff}');
+    let mark = match after.lines().find(|line| !line.is_empty() && !line.starts_with('#')) {
+        Some(directive) if directive.starts_with('%') => "...\n",
+        Some(marked) if marked.starts_with("---") => "",
+        _ => "---\n",
+    };
+    format!("{line_break}{mark}")
+}
+
+/// Permissions if the file has disappeared meanwhile, before the umask.
+const NEW_FILE: u32 = 0o666;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_separate_documents_of_a_stream() {
+        let joined = |texts: &[&str]| {
+            let inputs: Vec<_> =
+                texts.iter().map(|&text| InputFile { path: None, text: text.to_owned() }).collect();
+            let parts = |file: &InputFile| {
+                let text = Some(("", file.text.clone()));
+                text.into_iter().filter(|(_, new)| !new.is_empty()).collect()
+            };
+            let files = inputs
+                .iter()
+                .map(|file| EditedFile { parts: parts(file), ..EditedFile::new(file) });
+            stream(files.collect()).concat()
+        };
+        for (texts, expected) in [
+            (&["a: 1\r\n---\n"][..], "a: 1\r\n---\n"),
+            (&["\u{feff}a: 1", "\u{feff}b: 2"], "\u{feff}a: 1\n---\nb: 2"),
+            (&["a: 1\n", "--- # b\nb: 2\n"], "a: 1\n--- # b\nb: 2\n"),
+            (&["a: 1\n", "%YAML 1.2\n---\nb: 2\n"], "a: 1\n...\n%YAML 1.2\n---\nb: 2\n"),
+            (&["a: 1\n", "# c\n\n%TAG ! !\n---\n"], "a: 1\n...\n# c\n\n%TAG ! !\n---\n"),
+            (&["", "a: 1", "", "{\"b\": 2}"], "a: 1\n---\n{\"b\": 2}"),
+        ] {
+            assert_eq!(joined(texts), expected);
+        }
+    }
+}

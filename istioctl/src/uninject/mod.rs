@@ -1,0 +1,70 @@
+//! `istioctl uninject`: removal of the sidecar from the workloads of files.
+
+mod document;
+mod tally;
+
+use clap::Args;
+use injector::manifest::Document;
+
+use crate::files::{each_finding, edit_all};
+use crate::inputs::InputFlags;
+use crate::output_flags::OutputFlags;
+use crate::{Failure, Outcome, Streams};
+use document::uninjected_document;
+use tally::Tally;
+
+/// Remove the sidecar from the workloads of files
+///
+/// Turns injected pod templates and pods back to what they were before injection by kube-inject, by
+/// the webhook, or by Istio. Without settings: the annotation sidecar.istio.io/status names the
+/// injected containers and volumes, and the environment of istio-proxy has the original probes and
+/// metrics. Everything else stays as it is, byte for byte: comments, order, quoting, other
+/// documents, and workloads that are not injected.
+///
+/// A warning on standard error names each field that injection may have changed without a record,
+/// such as the name of a probe's port.
+///
+/// The command writes nothing if any workload cannot be turned back.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Uninject {
+    #[command(flatten)]
+    files: InputFlags,
+    #[command(flatten)]
+    output: OutputFlags,
+}
+
+impl Uninject {
+    /// Reads, removes the sidecars, and writes only if everything succeeded.
+    pub(super) fn run(&self, streams: &mut Streams<'_>) -> Result<Outcome, Failure> {
+        let destination = self.output.destination();
+        self.files.refuse_standard_input(destination)?;
+        let files = self.files.read(streams).map_err(Failure::Errors)?;
+        let rules = self.files.pod_templates();
+        let edit = |document: &Document<'_>| uninjected_document(document, rules);
+        let (restored, errors) = edit_all(&files, edit);
+        let mut tally = Tally::default();
+        for (file, finding) in each_finding(&restored) {
+            let place = format!("{file}: document {}", finding.document);
+            for message in finding.warning_messages(&format!("{place}: ")) {
+                streams.say(&message);
+            }
+            if let Some(unknown) = finding.surprise(&place) {
+                streams.say(&format!("warning: {unknown:#}"));
+            }
+            tally.add(finding);
+        }
+        if !errors.is_empty() {
+            return Err(Failure::Errors(errors));
+        }
+        destination.write(restored, "uninjected", &tally, streams)
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  istioctl uninject -f injected.yaml -o deployment.yaml
+  istioctl uninject -R -f manifests --in-place
+  istioctl uninject -R -f manifests -o diff | less
+  istioctl uninject -R -f manifests --check
+  kubectl get deployment web -o yaml | istioctl uninject -f - | kubectl apply -f -";
