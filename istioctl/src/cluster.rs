@@ -119,8 +119,9 @@ pub(super) async fn injectors(
                 injectors.insert(revision.clone(), known);
             }
             Err(error) => {
+                let error = with_causes(error.as_ref());
                 streams.say(&format!(
-                    "warning: the configuration of revision {revision} is unknown: {error:#}"
+                    "warning: the configuration of revision {revision} is unknown: {error}"
                 ));
                 unknown.push(revision.clone());
             }

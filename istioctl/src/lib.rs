@@ -36,6 +36,7 @@ use clap::{Parser, Subcommand};
 use cluster::ClusterClient;
 use experimental::Experimental;
 use istio_flags::{ClusterFlags, ControlPlaneFlags, LogFlags};
+use kube_access::with_causes;
 use kube_inject::KubeInject;
 use proxy_config::ProxyConfig;
 use proxy_status::ProxyStatus;
@@ -60,7 +61,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, streams: &mut Streams<'_>) 
         Ok(Outcome::WouldChange) => ExitCode::from(3),
         Err(Failure::Errors(errors)) => {
             for error in errors {
-                streams.say(&format!("error: {error:#}"));
+                streams.say(&format!("error: {}", with_causes(error.as_ref())));
             }
             ExitCode::FAILURE
         }

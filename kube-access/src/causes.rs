@@ -2,14 +2,17 @@
 
 use std::error::Error;
 
+use kube::core::Status;
+
 /// Formats an error followed by its causes, outermost first.
 ///
-/// Some errors already contain their cause in their own text; it is not repeated.
+/// Some errors already contain their cause in their own text; it is not repeated. Of an answer of the
+/// API server the message is enough: kube adds the whole object for debugging.
 pub fn with_causes(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
+    let mut text = message(error);
     let mut cause = error.source();
     while let Some(error) = cause {
-        let message = error.to_string();
+        let message = message(error);
         if !text.contains(&message) {
             text.push_str(": ");
             text.push_str(&message);
@@ -19,9 +22,29 @@ pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     text
 }
 
+fn message(error: &(dyn Error + 'static)) -> String {
+    let status = match error.downcast_ref() {
+        Some(kube::Error::Api(status)) => Some(&**status),
+        _ => error.downcast_ref::<Status>(),
+    };
+    let status = status.filter(|status| !status.message.is_empty());
+    status.map_or_else(|| error.to_string(), |status| status.message.clone())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("finding the pod")]
+    struct NotFound(#[source] kube::Error);
+
+    #[test]
+    fn answer_of_the_api_server_is_its_message() {
+        let status = Status { message: "pods \"a\" not found".to_owned(), ..Status::default() };
+        let error = NotFound(kube::Error::Api(Box::new(status)));
+        assert_eq!(with_causes(&error), "finding the pod: pods \"a\" not found");
+    }
 
     #[derive(Debug, thiserror::Error)]
     #[error("outer")]

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::Parser as _;
+use kube_access::with_causes;
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{Arguments, Command, LogArgs};
@@ -49,7 +50,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            complain(&format!("{error:#}"));
+            complain(&with_causes(error.as_ref()));
             ExitCode::FAILURE
         }
     }
