@@ -24,8 +24,9 @@ pub fn with_causes(error: &(dyn Error + 'static)) -> String {
 
 fn message(error: &(dyn Error + 'static)) -> String {
     let status = match error.downcast_ref() {
-        Some(kube::Error::Api(status)) => Some(&**status),
-        _ => error.downcast_ref::<Status>(),
+        Some(kube::Error::Api(status)) => Some(status),
+        // Its own source.
+        _ => error.downcast_ref::<Box<Status>>(),
     };
     let status = status.filter(|status| !status.message.is_empty());
     status.map_or_else(|| error.to_string(), |status| status.message.clone())
