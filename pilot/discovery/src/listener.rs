@@ -162,7 +162,7 @@ impl<A: Accept> Connection<A> {
         let connection = watcher.watch(connection.into_owned());
         tokio::select! {
             () = closer.closed() => {}
-            () = requests.unused() => tracing::debug!(%client, "closed without a request"),
+            () = requests.unused() => tracing::debug!(%client, "closed: no request in time"),
             ended = connection => if let Err(error) = ended {
                 tracing::debug!(%client, error, "connection broke");
             },

@@ -26,13 +26,18 @@ impl OpenRequests {
         OpenRequest(self.0.clone())
     }
 
-    /// Waits until a connection is of no use: its client has sent no request in time.
+    /// Waits until a connection is of no use: its client has sent no request in time. A request
+    /// that ends at once counts too, so the changes decide, and not the last number.
     pub(crate) async fn unused(&self) {
         let mut open = self.0.subscribe();
         let mut limit = FIRST_REQUEST;
         // The sender lives as long as the receiver, so no wait fails.
-        while timeout(limit, open.wait_for(|open| *open > 0)).await.is_ok() {
-            let _ = open.wait_for(|open| *open == 0).await;
+        loop {
+            if *open.borrow_and_update() > 0 {
+                let _ = open.changed().await;
+            } else if timeout(limit, open.changed()).await.is_err() {
+                return;
+            }
             limit = NEXT_REQUEST;
         }
     }
@@ -58,7 +63,8 @@ impl Drop for OpenRequest {
 
 /// Time for the first request after the handshake.
 const FIRST_REQUEST: Duration = Duration::from_secs(10);
-/// Time between two requests: clients of metrics ask once a minute.
+/// Time between two requests of HTTP/2. Idle connections of HTTP/1 end earlier, by the time for a
+/// head.
 const NEXT_REQUEST: Duration = Duration::from_secs(120);
 
 #[cfg(test)]
@@ -77,6 +83,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn connection_without_a_request_is_unused() {
         assert_eq!(unused_after(&OpenRequests::new()).await, FIRST_REQUEST.as_secs());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn request_that_ends_at_once_keeps_its_connection() {
+        let requests = OpenRequests::new();
+        let (seconds, ()) = tokio::join!(unused_after(&requests), async { drop(requests.open()) });
+        assert_eq!(seconds, NEXT_REQUEST.as_secs());
     }
 
     #[tokio::test(start_paused = true)]
