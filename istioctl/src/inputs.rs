@@ -70,7 +70,9 @@ impl InputFlags {
             }
         }
         let (mut files, mut seen) = (Vec::new(), BTreeSet::new());
-        for path in paths.into_iter().filter(|path| seen.insert(path.clone())) {
+        // `web.yaml` and `./web.yaml` are one file; standard input and missing files have no path.
+        let identity = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+        for path in paths.into_iter().filter(|path| seen.insert(identity(path))) {
             match InputFile::read(&path, streams) {
                 Ok(file) => files.push(file),
                 Err(error) => errors.push(error),
@@ -81,7 +83,7 @@ impl InputFlags {
 
     /// Returns the files that a path stands for.
     fn expand(&self, given: &Path) -> anyhow::Result<Vec<PathBuf>> {
-        if !given.is_dir() {
+        if given == Path::new(STANDARD) || !given.is_dir() {
             return Ok(vec![given.to_owned()]);
         }
         let mut files = Vec::new();

@@ -46,7 +46,8 @@ use version::Version;
 /// Runs a command line.
 ///
 /// Results go to `output`, everything else to `messages`. The exit code is 0 on success, 1 on
-/// failure, 2 for a usage error, 3 if `--check` finds a change to make. A reader that closes the output early is not a failure.
+/// failure, 2 for a usage error, 3 if `--check` finds a change to make. A reader that closes the
+/// output early is not a failure.
 pub fn run(args: impl IntoIterator<Item = OsString>, streams: &mut Streams<'_>) -> ExitCode {
     let result = match Cli::try_parse_from(args) {
         Ok(cli) => cli.run(streams),

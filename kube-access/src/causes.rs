@@ -6,8 +6,8 @@ use kube::core::Status;
 
 /// Formats an error followed by its causes, outermost first.
 ///
-/// Some errors already contain their cause in their own text; it is not repeated. Of an answer of the
-/// API server the message is enough: kube adds the whole object for debugging.
+/// Some errors already contain their cause in their own text; it is not repeated. An answer of the
+/// API server is formatted as its message: kube's own text has the whole object for debugging.
 pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut text = message(error);
     let mut cause = error.source();
@@ -25,7 +25,7 @@ pub fn with_causes(error: &(dyn Error + 'static)) -> String {
 fn message(error: &(dyn Error + 'static)) -> String {
     let status = match error.downcast_ref() {
         Some(kube::Error::Api(status)) => Some(status),
-        // Its own source.
+        // The source of `kube::Error::Api`.
         _ => error.downcast_ref::<Box<Status>>(),
     };
     let status = status.filter(|status| !status.message.is_empty());

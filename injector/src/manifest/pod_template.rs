@@ -21,7 +21,7 @@ pub struct PodTemplate {
 impl PodTemplate {
     /// True if it is a pod. Its workload is then derived from its own metadata.
     pub fn is_pod(&self) -> bool {
-        self.workload.kind == "Pod"
+        self.workload.api_version == "v1" && self.workload.kind == "Pod"
     }
 
     /// Returns the keys and indexes that lead from the workload to the template.

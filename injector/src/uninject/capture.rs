@@ -33,11 +33,11 @@ pub(super) fn restore(
     }
     for (key, default) in DEFAULTS {
         match annotations.get(key).and_then(Value::as_str) {
-            Some(value) if value == default => {
+            Some(value) if value == default && !default.is_empty() => {
                 annotations.remove(key);
             }
-            // Injection adds no empty value.
-            Some(value) if !value.is_empty() => {
+            // Of these, injection writes one alone if its value is empty.
+            Some(value) if !value.is_empty() || key == key::INCLUDE_INBOUND_PORTS => {
                 doubts.push(doubt::may_be_injected(&format!("the annotation {key}")));
             }
             _ => {}
@@ -59,13 +59,18 @@ fn is_by_plugin(annotations: &Map<String, Value>, status: &InjectionStatus) -> b
 fn restore_excluded_ports(annotations: &mut Map<String, Value>, doubts: &mut Vec<Reason>) {
     let key = key::EXCLUDE_INBOUND_PORTS;
     let Some(ports) = annotations.get(key).and_then(Value::as_str) else { return };
-    let Some((own, _)) = ports.rsplit_once(',') else {
+    let status_port = annotations.get(key::STATUS_PORT).and_then(Value::as_str);
+    let (own, last) = ports.rsplit_once(',').unwrap_or(("", ports));
+    if last.trim() != status_port.unwrap_or(STATUS_PORT).trim() {
+        doubts.push(doubt::may_be_injected(&format!("the annotation {key}")));
+    } else if own.is_empty() {
         annotations.remove(key);
-        return;
-    };
-    let own = own.to_owned();
-    annotations.insert(key.to_owned(), own.into());
-    doubts.push(doubt::may_be_injected(&format!("the annotation {key}, without the status port,")));
+    } else {
+        let own = own.to_owned();
+        annotations.insert(key.to_owned(), own.into());
+        let field = format!("the annotation {key}, without the status port,");
+        doubts.push(doubt::may_be_injected(&field));
+    }
 }
 
 /// Annotations with the value that injection writes by Istio's default settings.
@@ -77,6 +82,9 @@ const DEFAULTS: [(&str, &str); 6] = [
     (key::INCLUDE_OUTBOUND_PORTS, ""),
     (key::EXCLUDE_OUTBOUND_PORTS, ""),
 ];
+
+/// Status port of the mesh, unless its settings have another one.
+const STATUS_PORT: &str = "15020";
 
 const INIT: &str = "istio-init";
 const VALIDATION: &str = "istio-validation";

@@ -12,7 +12,8 @@ use crate::overlay::metadata::{
 };
 use crate::settings::annotations::key;
 
-/// Removes the labels and annotations that injection writes. `pod` has its containers of before.
+/// Removes the labels and annotations that injection writes. The containers of
+/// `pod` are already restored.
 pub(super) fn restore(
     pod: &mut Value,
     injected: &Value,

@@ -24,13 +24,14 @@ pub(super) fn restore(
     let is_merged = annotations.contains_key(port)
         && annotations.get(path).is_some_and(|path| path == WRITTEN_PATH)
         && annotations.get(scrape).is_some_and(|scrape| scrape == "true");
-    if !is_merged {
+    let is_switched_off = annotations.get(key::MERGE_METRICS).is_some_and(|merge| merge == "false");
+    if !is_merged || is_switched_off {
         return;
     }
     if find_proxy(injected).is_none() {
         let message = format!(
             "{port}, {path}, {scrape} and {} are removed; without a proxy, injection does not \
-             record the annotations of before",
+             record the original annotations",
             key::SCRAPE_TARGETS
         );
         doubts.push(doubt::not_recorded(message));

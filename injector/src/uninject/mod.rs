@@ -50,7 +50,8 @@ pub fn uninject(
     injected: &Value,
     origin: &Origin<'_>,
 ) -> Result<Option<Uninjection>, UninjectError> {
-    let Some(text) = injected["metadata"]["annotations"].get(STATUS) else { return Ok(None) };
+    let status = injected["metadata"]["annotations"].get(STATUS);
+    let Some(text) = status.filter(|status| !status.is_null()) else { return Ok(None) };
     let Some(status) = InjectionStatus::from_pod(injected) else {
         return Err(UninjectError::Status(text.to_string()));
     };

@@ -30,7 +30,9 @@ impl Probers {
                 .filter(|handler| handler["httpGet"]["path"] == path);
             let Some(handler) = handler.and_then(Value::as_object_mut) else { continue };
             let field = field(list, &name, kind);
-            let Some(prober) = self.0.get(&path) else {
+            let prober = self.0.get(&path);
+            let restored = prober.and_then(|prober| Some((prober, put_back(handler, prober)?)));
+            let Some((prober, action)) = restored else {
                 let message = format!(
                     "{field} still calls the agent: the environment of istio-proxy has no handler \
                      {path}"
@@ -38,7 +40,6 @@ impl Probers {
                 doubts.push(doubt::not_recorded(message));
                 continue;
             };
-            let Some(action) = put_back(handler, prober) else { continue };
             if let Some(names) = names_of(&ports, &prober[action]["port"]) {
                 let message = format!(
                     "{field}.{action}.port is the number {}; the author may have written the \
@@ -53,7 +54,8 @@ impl Probers {
 
 /// Puts the original action into a handler. Returns its name.
 fn put_back(handler: &mut Map<String, Value>, prober: &Value) -> Option<&'static str> {
-    if let Some(original) = prober["httpGet"].as_object() {
+    let original = prober["httpGet"].as_object();
+    if let Some(original) = original.filter(|original| original.contains_key("port")) {
         let current = handler.get_mut("httpGet")?.as_object_mut()?;
         // The other fields stay as they are in an injected pod.
         current.remove("path");

@@ -13,7 +13,8 @@ use crate::overlay::gateway::UNPRIVILEGED_PORTS;
 use crate::settings::annotation_json;
 use crate::settings::annotations::key;
 
-/// Removes the fields that injection adds beside containers. `pod` has its containers of before.
+/// Removes the fields that injection adds beside containers. The containers of `pod` are already
+/// restored.
 pub(super) fn restore(pod: &mut Value, status: &InjectionStatus, doubts: &mut Vec<Reason>) {
     restore_volumes(pod, status, doubts);
     restore_pull_secrets(pod, status, doubts);
@@ -21,7 +22,7 @@ pub(super) fn restore(pod: &mut Value, status: &InjectionStatus, doubts: &mut Ve
     restore_dns(pod, doubts);
 }
 
-/// Removes the injected volumes. A volume that a container of before mounts, or that has another
+/// Removes the injected volumes. A volume that a restored container mounts, or that has another
 /// source than injection gives it, is the user's, and only has the name of an injected one.
 fn restore_volumes(pod: &mut Value, status: &InjectionStatus, doubts: &mut Vec<Reason>) {
     let by_annotation = annotation(pod, key::USER_VOLUME)
@@ -82,6 +83,7 @@ fn restore_security(pod: &mut Value, doubts: &mut Vec<Reason>) {
     let templates = annotation(pod, key::TEMPLATES).unwrap_or_default();
     let is_gateway = templates.split(',').any(|template| template.trim() == "gateway");
     let Some(security) = pod.pointer_mut("/spec/securityContext") else { return };
+    let injected = security.clone();
     if security["fsGroup"] == PROXY_GROUP {
         doubts.push(doubt::may_be_own("spec.securityContext.fsGroup 1337"));
         security.as_object_mut().map(|security| security.remove("fsGroup"));
@@ -89,23 +91,29 @@ fn restore_security(pod: &mut Value, doubts: &mut Vec<Reason>) {
     if let Some(sysctls) = list_of(security, "/sysctls").filter(|_| is_gateway) {
         sysctls.retain(|sysctl| sysctl["name"] != UNPRIVILEGED_PORTS || sysctl["value"] != "0");
     }
-    remove_if_empty(Some(security), "sysctls");
-    remove_if_empty(pod.get_mut("spec"), "securityContext");
+    if *security != injected {
+        remove_if_empty(Some(security), "sysctls");
+        remove_if_empty(pod.get_mut("spec"), "securityContext");
+    }
 }
 
 fn restore_dns(pod: &mut Value, doubts: &mut Vec<Reason>) {
     let Some(dns) = pod.pointer_mut("/spec/dnsConfig") else { return };
     let Some(searches) = list_of(dns, "/searches") else { return };
-    let before = searches.len();
-    searches.retain(|domain| {
-        domain.as_str().is_none_or(|domain| domain != GLOBAL && !domain.ends_with(".global"))
-    });
-    if searches.len() == before {
+    if !searches.iter().any(|domain| domain == GLOBAL) {
         return;
     }
+    let is_of_a_namespace = |domain: &str| {
+        domain.strip_suffix(".global").is_some_and(|namespace| !namespace.contains('.'))
+    };
+    searches.retain(|domain| {
+        domain.as_str().is_none_or(|domain| domain != GLOBAL && !is_of_a_namespace(domain))
+    });
     remove_if_empty(Some(dns), "searches");
     remove_if_empty(pod.get_mut("spec"), "dnsConfig");
-    doubts.push(doubt::may_be_own("spec.dnsConfig.searches of the domain global"));
+    doubts.push(doubt::may_be_own(
+        "the search domains global and NAMESPACE.global of spec.dnsConfig",
+    ));
 }
 
 fn list_of<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut Vec<Value>> {

@@ -19,7 +19,9 @@ pub fn uninject_template(
     } else {
         Origin::from_workload(&template.workload.name, manifest.object(template))
     };
-    if template.workload.kind == "CronJob" && pod["metadata"]["annotations"].get(STATUS).is_none() {
+    let is_of_cron_job = template.path_in_object().iter().eq(&IN_A_CRON_JOB);
+    let status = &pod["metadata"]["annotations"][STATUS];
+    if is_of_cron_job && status.is_null() && pod.is_object() {
         let mut job = template.clone();
         job.place.truncate(job.place.len() - IN_A_JOB.len());
         let uninjection = uninject_job(manifest.pod(&job), &origin)?;
@@ -45,5 +47,7 @@ fn uninject_job(job: &Value, origin: &Origin<'_>) -> Result<Option<Uninjection>,
     Ok(Some(Uninjection { pod, change, doubts }))
 }
 
-/// The way from a job template to its pod template.
+/// Path from a `CronJob` to its pod template.
+const IN_A_CRON_JOB: [&str; 4] = ["spec", "jobTemplate", "spec", "template"];
+/// Path from a job template to its pod template.
 const IN_A_JOB: [&str; 2] = ["spec", "template"];

@@ -111,7 +111,7 @@ fn scrape_targets_come_back_with_a_doubt() {
 }
 
 #[test]
-fn fields_of_the_pod_that_injection_may_have_set_are_removed_with_a_doubt() {
+fn pod_fields_in_doubt_are_removed_with_a_warning() {
     let metadata = "{annotations: {inject.istio.io/templates: gateway}}";
     let spec = "{dnsConfig: {searches: [own, web.global, global]}, imagePullSecrets: [{name: own}, \
                 {name: mesh}], securityContext: {fsGroup: 1337, sysctls: [{name: \
@@ -120,6 +120,29 @@ fn fields_of_the_pod_that_injection_may_have_set_are_removed_with_a_doubt() {
     let expected =
         json!({"dnsConfig": {"searches": ["own"]}, "imagePullSecrets": [{"name": "own"}]});
     assert_eq!((&pod["spec"], doubts.len()), (&expected, 3), "{doubts:?}");
+}
+
+#[test]
+fn empty_security_context_of_the_user_stays() {
+    let (pod, doubts) = restored("{}", "{securityContext: {}}", &json!({}));
+    assert_eq!((&pod["spec"]["securityContext"], doubts.len()), (&json!({}), 0));
+}
+
+#[test]
+fn search_domain_of_another_global_zone_stays() {
+    let (pod, doubts) = restored("{}", "{dnsConfig: {searches: [eu.global]}}", &json!({}));
+    let searches = &pod["spec"]["dnsConfig"]["searches"];
+    assert_eq!((searches, doubts.len()), (&json!(["eu.global"]), 0));
+}
+
+#[test]
+fn own_metrics_annotations_stay_without_merging() {
+    let metadata = "{annotations: {prometheus.istio.io/merge-metrics: 'false', \
+                    prometheus.io/port: '8002', prometheus.io/path: /stats/prometheus, \
+                    prometheus.io/scrape: 'true'}}";
+    let (pod, doubts) = restored(metadata, "{}", &json!({}));
+    assert_eq!(pod["metadata"]["annotations"]["prometheus.io/port"], "8002");
+    assert_eq!(doubts.len(), 0, "{doubts:?}");
 }
 
 #[test]

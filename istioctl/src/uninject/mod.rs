@@ -67,4 +67,4 @@ Examples:
   istioctl uninject -R -f manifests --in-place
   istioctl uninject -R -f manifests -o diff | less
   istioctl uninject -R -f manifests --check
-  kubectl get deployment web -o yaml | istioctl uninject -f - | kubectl apply -f -";
+  kubectl get deployment web -o yaml | istioctl uninject -f - | kubectl replace -f -";

@@ -84,16 +84,24 @@ impl MeshConfig {
     }
 
     /// Returns the value at a path; null if it is unset.
-    pub fn value(&self, path: &[&str]) -> &Value {
-        let mut members = Some(&self.document);
+    ///
+    /// # Errors
+    ///
+    /// Fails if a value on the way is no mapping.
+    pub fn value(&self, path: &[&str]) -> Result<&Value, String> {
+        let mut members = &self.document;
         let mut found = &Value::Null;
-        for key in path {
-            let mut all = members.into_iter().flatten();
-            let value = all.find(|(name, _)| lower_camel_case(name) == *key);
+        for (place, key) in path.iter().enumerate() {
+            match found {
+                _ if place == 0 => {}
+                Value::Null => return Ok(found),
+                Value::Object(inner) => members = inner,
+                other => return Err(format!("{other} is not a mapping with {key}")),
+            }
+            let value = members.iter().find(|(name, _)| lower_camel_case(name) == *key);
             found = value.map_or(&Value::Null, |(_, value)| value);
-            members = found.as_object();
         }
-        found
+        Ok(found)
     }
 
     /// Returns a duration; `None` if it is unset or invalid.
@@ -121,7 +129,11 @@ pub enum InboundTrafficPolicy {
 impl InboundTrafficPolicy {
     fn parse(document: &Map<String, Value>) -> Result<Self, String> {
         const KEY: &str = "inboundTrafficPolicy.mode";
-        match document.get("inboundTrafficPolicy").and_then(|policy| policy.get("mode")) {
+        let policy = match document.get("inboundTrafficPolicy") {
+            None | Some(Value::Null | Value::Object(_)) => document.get("inboundTrafficPolicy"),
+            Some(other) => return Err(wrong("inboundTrafficPolicy", other, "a mapping with mode")),
+        };
+        match policy.and_then(|policy| policy.get("mode")) {
             None | Some(Value::Null) => Ok(Self::Passthrough),
             Some(Value::String(mode)) if mode == "PASSTHROUGH" => Ok(Self::Passthrough),
             Some(Value::String(mode)) if mode == "LOCALHOST" => Ok(Self::Localhost),

@@ -274,7 +274,7 @@ fn choice<T: Copy>(
     path: &[&str],
     choices: &[(&str, T)],
 ) -> Result<Option<T>, InvalidSetting> {
-    let value = mesh.value(path);
+    let value = value(mesh, path)?;
     if value.is_null() {
         return Ok(None);
     }
@@ -289,8 +289,12 @@ fn choice<T: Copy>(
     })
 }
 
+fn value<'a>(mesh: &'a MeshConfig, path: &[&str]) -> Result<&'a Value, InvalidSetting> {
+    mesh.value(path).map_err(|problem| InvalidSetting::new(&path[..1], problem))
+}
+
 fn switch(mesh: &MeshConfig, key: &str) -> Result<Option<bool>, InvalidSetting> {
-    match mesh.value(&[key]) {
+    match value(mesh, &[key])? {
         Value::Null => Ok(None),
         Value::Bool(on) => Ok(Some(*on)),
         other => Err(InvalidSetting::new(&[key], format!("{other} is not true or false"))),
@@ -298,7 +302,7 @@ fn switch(mesh: &MeshConfig, key: &str) -> Result<Option<bool>, InvalidSetting> 
 }
 
 fn duration(mesh: &MeshConfig, key: &str) -> Result<Option<Duration>, InvalidSetting> {
-    let (value, duration) = (mesh.value(&[key]), mesh.duration(key));
+    let (value, duration) = (value(mesh, &[key])?, mesh.duration(key));
     if duration.is_none() && !value.is_null() {
         let problem = format!("{value} is not a duration such as 5s, or 0s for no limit");
         return Err(InvalidSetting::new(&[key], problem));
@@ -308,12 +312,16 @@ fn duration(mesh: &MeshConfig, key: &str) -> Result<Option<Duration>, InvalidSet
 
 fn trust_domain_aliases(mesh: &MeshConfig) -> Result<Vec<Arc<str>>, InvalidSetting> {
     const KEY: &str = "trustDomainAliases";
-    let aliases = match mesh.value(&[KEY]) {
+    let aliases = match value(mesh, &[KEY])? {
         Value::Null => &[][..],
         Value::Array(aliases) => aliases,
         _ => return Err(InvalidSetting::new(&[KEY], "expected a list of trust domains")),
     };
-    aliases.iter().map(|alias| trust_domain(alias.as_str().unwrap_or_default(), KEY)).collect()
+    let parse = |alias: &Value| match alias.as_str() {
+        Some(alias) => trust_domain(alias, KEY),
+        None => Err(InvalidSetting::new(&[KEY], format!("{alias} is not a trust domain"))),
+    };
+    aliases.iter().map(parse).collect()
 }
 
 fn trust_domain(text: &str, key: &str) -> Result<Arc<str>, InvalidSetting> {
@@ -355,6 +363,12 @@ mod tests {
             ),
             ("trustDomain: A", "trustDomain: invalid trust domain \"A\""),
             ("trustDomainAliases: [a, \"\"]", "trustDomainAliases: invalid trust domain \"\""),
+            (
+                "outboundTrafficPolicy: REGISTRY_ONLY",
+                "outboundTrafficPolicy: \"REGISTRY_ONLY\" is not a mapping with mode",
+            ),
+            ("meshMTLS: TLSV1_3", "meshMTLS: \"TLSV1_3\" is not a mapping with minProtocolVersion"),
+            ("trustDomainAliases: [1]", "trustDomainAliases: 1 is not a trust domain"),
             ("trustDomainAliases: a", "trustDomainAliases: expected a list of trust domains"),
         ] {
             let error = settings(text).unwrap_err().to_string();

@@ -37,7 +37,7 @@ impl<'a> Header<'a> {
         error: Option<u64>,
     ) -> Result<Self, FrameError> {
         let mut header = Self::default();
-        for field in Fields::of(frame) {
+        for field in Fields::new(frame) {
             let field = field?;
             header.is_rejection |= Some(field.number) == error;
             // As in every protobuf reader, the last one counts.
@@ -59,7 +59,7 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    pub(crate) fn of(message: &'a [u8]) -> Self {
+    pub(crate) fn new(message: &'a [u8]) -> Self {
         Self { rest: message }
     }
 }

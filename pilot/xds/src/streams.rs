@@ -126,8 +126,8 @@ impl<S: ResourceSource> DiscoveryHandler for Streams<S> {
     }
 }
 
-/// Event of a stream whose request is not decoded yet.
-enum Input<R> {
+/// Input of a stream; a request is still encoded.
+enum StreamInput<R> {
     Frame(Bytes),
     Published(R),
     Timer,
@@ -155,22 +155,22 @@ impl<S: ResourceSource> Stream<S> {
         let resources = published.borrow_and_update().clone();
         let mut session = Session::new(self.variant, self.limits, resources);
         let mut frames = VecDeque::new();
-        let mut input = Some(Input::<S::Resources>::Frame(first));
+        let mut input = Some(StreamInput::<S::Resources>::Frame(first));
         let mut blocked_since = None;
         loop {
             if let Some(input) = input.take() {
                 let event = match &input {
-                    Input::Frame(frame) => {
-                        let request = session::Request::decode(self.variant, frame);
+                    StreamInput::Frame(frame) => {
+                        let request = session::Request::decode(self.variant, frame, &self.limits);
                         let request = request.map_err(|close| close.status())?;
                         observer.received(&request, session.is_expired(&request));
                         Event::Request(request)
                     }
-                    Input::Published(resources) => {
+                    StreamInput::Published(resources) => {
                         observer.changed();
                         Event::Published(resources.clone())
                     }
-                    Input::Timer => Event::Timer,
+                    StreamInput::Timer => Event::Timer,
                 };
                 let responses = session.step(self.opened.elapsed(), event);
                 let responses = responses.map_err(|close| close.status())?;
@@ -207,7 +207,7 @@ impl<S: ResourceSource> Stream<S> {
                 // An honest client has one response in flight per type.
                 request = self.requests.message(), if frames.len() <= self.limits.types => {
                     let Ok(Some(frame)) = request else { return Ok(()) };
-                    input = Some(Input::Frame(frame));
+                    input = Some(StreamInput::Frame(frame));
                 }
                 // What waits in memory is sent before newer states are encoded.
                 changed = published.changed(), if frames.is_empty() => {
@@ -215,9 +215,9 @@ impl<S: ResourceSource> Stream<S> {
                     if changed.is_err() {
                         return Err(Status::unavailable("the control plane is shutting down"));
                     }
-                    input = Some(Input::Published(published.borrow_and_update().clone()));
+                    input = Some(StreamInput::Published(published.borrow_and_update().clone()));
                 }
-                () = at(timer) => input = Some(Input::Timer),
+                () = at(timer) => input = Some(StreamInput::Timer),
                 // A caller that has left does not need the answer.
                 Some(inspection) = inspections.recv() => drop(inspection.send(session.view())),
             }

@@ -13,7 +13,7 @@ use super::authority::CaFiles;
 pub struct CaFolder(PathBuf);
 
 impl CaFolder {
-    /// The folder, if it holds a CA or a part of one, whose other part is missed when it is read.
+    /// Returns the folder if it has the certificate or the key of a CA. Reading it needs both.
     pub fn find(path: &Path) -> Option<Self> {
         let holds = [CERTIFICATE, KEY].iter().any(|name| path.join(name).exists());
         holds.then(|| Self(path.to_owned()))

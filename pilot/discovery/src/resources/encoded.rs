@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::num::NonZero;
+use std::panic::resume_unwind;
 use std::sync::{Arc, Weak};
-use std::thread;
+use std::thread::{self, Builder};
 
 use pilot_routing::envoy::{Generator, generate, resource_version};
 use pilot_xds::session::{EncodedResource, Name, Version};
@@ -21,7 +22,7 @@ impl EncodedResources {
     /// Returns the resource of these inputs, and encodes it if no proxy has it.
     pub fn get<G: Generator>(&mut self, name: &str, inputs: &G::Inputs) -> Arc<EncodedResource> {
         let entry = self.find_or_encode::<G>(name, inputs);
-        self.note(G::TYPE_URL, &entry);
+        self.remember(G::TYPE_URL, &entry);
         self.drop_unused();
         entry
     }
@@ -42,13 +43,19 @@ impl EncodedResources {
         };
         let entries: Vec<_> = thread::scope(|scope| {
             let (first, rest) = names.split_at(part.min(names.len()));
-            let rest = rest.chunks(part).map(|names| scope.spawn(|| encode(names)));
-            let rest: Vec<_> = rest.collect();
-            let joined = rest.into_iter().map(thread::ScopedJoinHandle::join);
-            [Ok(encode(first))].into_iter().chain(joined).flat_map(resumed).collect()
+            // The parts of threads that cannot be started are encoded here.
+            let encode = &encode;
+            let start = |names| (names, Builder::new().spawn_scoped(scope, move || encode(names)));
+            let rest: Vec<_> = rest.chunks(part).map(start).collect();
+            let first = encode(first);
+            let rest = rest.into_iter().map(|(names, thread)| match thread {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                Err(_) => encode(names),
+            });
+            [first].into_iter().chain(rest).flatten().collect()
         });
         for entry in &entries {
-            self.note(G::TYPE_URL, entry);
+            self.remember(G::TYPE_URL, entry);
         }
         self.drop_unused();
         entries
@@ -64,7 +71,7 @@ impl EncodedResources {
         })
     }
 
-    fn note(&mut self, type_url: &'static str, entry: &Arc<EncodedResource>) {
+    fn remember(&mut self, type_url: &'static str, entry: &Arc<EncodedResource>) {
         let key = (type_url, entry.version, entry.name.clone());
         self.known.insert(key, Arc::downgrade(entry));
     }
@@ -75,11 +82,6 @@ impl EncodedResources {
             self.limit = (2 * self.known.len()).max(SMALLEST_LIMIT);
         }
     }
-}
-
-/// Returns the result of a thread, or continues its panic.
-fn resumed<T>(result: thread::Result<T>) -> T {
-    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Names for which a thread is worth its start.

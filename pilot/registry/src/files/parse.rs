@@ -93,7 +93,10 @@ impl DocumentReader<'_> {
             (version, "PeerAuthentication") if version.starts_with("security.istio.io/") => {
                 let text = |key: &str| value["metadata"][key].as_str().filter(|it| !it.is_empty());
                 let namespace = text("namespace").unwrap_or(DEFAULT_NAMESPACE);
-                let key = ObjectKey::new(namespace, text("name").unwrap_or_default());
+                let name = text("name");
+                let name =
+                    name.ok_or_else(|| self.error(&"PeerAuthentication without metadata.name"))?;
+                let key = ObjectKey::new(namespace, name);
                 self.add((key, Some(value)), |objects| &mut objects.policies)
             }
             _ => {

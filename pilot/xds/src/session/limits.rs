@@ -44,6 +44,17 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// Checks the number of names of a type.
+    pub(super) fn check_names(&self, type_url: &str, count: usize) -> Result<(), Close> {
+        let limit = self.names;
+        if count > limit {
+            return Err(Close::Names { type_url: type_url.to_owned(), limit });
+        }
+        Ok(())
+    }
+}
+
 /// Reason of the server to close a stream.
 #[derive(Clone, Debug, Eq, Error, PartialEq)]
 pub enum Close {

@@ -178,11 +178,7 @@ impl<R: Resources> Session<R> {
                 if !is_reply && !nonce.is_empty() && watch.in_flight.is_some() => {}
             Subscription::Whole { names, .. } => watch.replace(of, &names),
         }
-        if watch.explicit > self.limits.names {
-            let type_url = type_url.to_owned();
-            return Err(Close::Names { type_url, limit: self.limits.names });
-        }
-        Ok(())
+        self.limits.check_names(type_url, watch.explicit)
     }
 
     /// Moves to another published state.

@@ -1,8 +1,9 @@
 //! Order of what is sent: make before break.
 //!
 //! New and changed clusters come first, then their endpoints. Listeners and routes follow once the
-//! client has accepted the clusters and endpoints that they need. A cluster is removed after the
-//! client has accepted all listeners and routes of the published state, none of which needs it.
+//! client has accepted or rejected the clusters and endpoints that they need. A cluster is removed
+//! after the client has accepted all listeners and routes of the published state, none of which
+//! needs it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

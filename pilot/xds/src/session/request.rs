@@ -44,18 +44,18 @@ pub enum Subscription<'a> {
 
 impl<'a> Request<'a> {
     /// Decodes a frame, but for the node in it.
-    pub fn decode(variant: Variant, frame: &'a [u8]) -> Result<Self, Close> {
-        Ok(match variant {
-            Variant::Delta => Self::delta(frame)?,
-            Variant::StateOfTheWorld => Self::whole(frame)?,
-        })
+    pub fn decode(variant: Variant, frame: &'a [u8], limits: &Limits) -> Result<Self, Close> {
+        match variant {
+            Variant::Delta => Self::delta(frame, limits),
+            Variant::StateOfTheWorld => Self::whole(frame, limits),
+        }
     }
 
     /// Decodes a [`DeltaDiscoveryRequest`](crate::messages::DeltaDiscoveryRequest).
-    fn delta(frame: &'a [u8]) -> Result<Self, FrameError> {
+    fn delta(frame: &'a [u8], limits: &Limits) -> Result<Self, Close> {
         let (mut type_url, mut nonce, mut error) = ("", "", None);
         let (mut subscribe, mut unsubscribe, mut initial) = (Vec::new(), Vec::new(), Vec::new());
-        for field in Fields::of(frame) {
+        for field in Fields::new(frame) {
             let field = field?;
             match field.number {
                 2 => type_url = field.text()?,
@@ -66,18 +66,23 @@ impl<'a> Request<'a> {
                 7 => error = Some(field.message()?),
                 _ => {}
             }
+            // Checked here: names in the frame take less memory than decoded ones.
+            let most = subscribe.len().max(unsubscribe.len()).max(initial.len());
+            limits.check_names(type_url, most)?;
         }
-        initial.sort_unstable_by_key(|(name, _)| *name);
+        // Of repeated keys of a map, the last one counts.
+        initial.reverse();
+        initial.sort_by_key(|(name, _)| *name);
         initial.dedup_by_key(|(name, _)| *name);
         let subscription = Subscription::Changes { subscribe, unsubscribe, initial };
         Ok(Self { type_url, nonce, error, subscription })
     }
 
     /// Decodes a [`DiscoveryRequest`](crate::messages::DiscoveryRequest).
-    fn whole(frame: &'a [u8]) -> Result<Self, FrameError> {
+    fn whole(frame: &'a [u8], limits: &Limits) -> Result<Self, Close> {
         let (mut type_url, mut nonce, mut error) = ("", "", None);
         let (mut names, mut version) = (Vec::new(), "");
-        for field in Fields::of(frame) {
+        for field in Fields::new(frame) {
             let field = field?;
             match field.number {
                 1 => version = field.text()?,
@@ -87,19 +92,13 @@ impl<'a> Request<'a> {
                 6 => error = Some(field.message()?),
                 _ => {}
             }
+            limits.check_names(type_url, names.len())?;
         }
         Ok(Self { type_url, nonce, error, subscription: Subscription::Whole { names, version } })
     }
 
-    /// Checks the lengths and the number of names.
+    /// Checks the lengths of names.
     pub(super) fn check(&self, limits: &Limits) -> Result<(), Close> {
-        let count = |count: usize| {
-            let limit = limits.names;
-            if count > limit {
-                return Err(Close::Names { type_url: self.type_url.to_owned(), limit });
-            }
-            Ok(())
-        };
         let length = |name: &str| {
             let (length, limit) = (name.len(), limits.name_bytes);
             if length > limit {
@@ -110,13 +109,11 @@ impl<'a> Request<'a> {
         };
         match &self.subscription {
             Subscription::Changes { subscribe, unsubscribe, initial } => {
-                count(subscribe.len().max(unsubscribe.len()).max(initial.len()))?;
                 let initial = initial.iter().map(|(name, _)| name);
                 let mut names = subscribe.iter().chain(unsubscribe).chain(initial);
                 names.try_for_each(|name| length(name.text()))?;
             }
             Subscription::Whole { names, .. } => {
-                count(names.len())?;
                 names.iter().try_for_each(|name| length(name.text()))?;
             }
         }
@@ -131,7 +128,7 @@ pub fn decode_node(variant: Variant, frame: &[u8], limits: &Limits) -> Result<Op
         Variant::StateOfTheWorld => 2,
     };
     let mut node = None;
-    for field in Fields::of(frame) {
+    for field in Fields::new(frame) {
         let field = field?;
         if field.number == number {
             node = Some(field.message()?);
@@ -148,7 +145,7 @@ pub fn decode_node(variant: Variant, frame: &[u8], limits: &Limits) -> Result<Op
 /// Decodes an entry of `initial_resource_versions`: a map is encoded as its entries.
 fn initial_version(entry: &[u8]) -> Result<(NameRef<'_>, Version), FrameError> {
     let (mut name, mut version) = ("", "");
-    for field in Fields::of(entry) {
+    for field in Fields::new(entry) {
         let field = field?;
         match field.number {
             1 => name = field.text()?,

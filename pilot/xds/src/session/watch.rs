@@ -51,7 +51,7 @@ pub(super) enum Resend {
 #[derive(Clone, Debug)]
 pub(super) struct InFlight {
     pub(super) nonce: u32,
-    /// True if it has one resource, which a NACK is about.
+    /// True if the response was sent with exactly one resource: a NACK rejects that one.
     pub(super) is_single: bool,
     /// Content, without the names that the client has unsubscribed from meanwhile.
     pub(super) content: BTreeMap<Name, Sent>,

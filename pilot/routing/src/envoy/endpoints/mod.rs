@@ -99,13 +99,13 @@ impl Generator for Endpoints {
         for endpoint in endpoints.into_iter().flat_map(|set| &set.endpoints) {
             if is_used(context.proxy, service, endpoint) {
                 let distance = distance(context.proxy, service.distribution, endpoint);
-                let kind = workloads.kind(context, endpoint);
+                let traits = workloads.traits(context, endpoint);
                 let member = Member {
                     address: endpoint.address,
                     port: endpoint.port,
                     health: endpoint.health,
-                    takes_mtls: kind.is_some_and(|kind| kind.takes_mtls),
-                    workload: kind.map(|kind| kind.workload),
+                    takes_mtls: traits.is_some_and(|traits| traits.takes_mtls),
+                    workload: traits.map(|traits| traits.workload),
                 };
                 groups.entry((distance, &endpoint.locality)).or_default().push(member);
             }
@@ -249,30 +249,30 @@ impl Member {
 #[derive(Debug, Default)]
 struct Workloads<'a> {
     distinct: Vec<WorkloadRef>,
-    /// The last endpoint.
-    last: Option<(&'a Workload, u16, Kind)>,
+    /// Workload, port and traits of the last endpoint.
+    last: Option<(&'a Workload, u16, WorkloadTraits)>,
 }
 
-/// What pods of one Deployment have in common.
+/// Properties that the pods of one Deployment share.
 #[derive(Clone, Copy, Debug)]
-struct Kind {
+struct WorkloadTraits {
     /// Index of the workload.
     workload: usize,
     takes_mtls: bool,
 }
 
 impl<'a> Workloads<'a> {
-    fn kind(&mut self, context: &Context<'_>, endpoint: &'a Endpoint) -> Option<Kind> {
+    fn traits(&mut self, context: &Context<'_>, endpoint: &'a Endpoint) -> Option<WorkloadTraits> {
         let (workload, port) = (endpoint.workload.as_deref()?, endpoint.port);
         let features = |it: &'a Workload| (&it.labels, &it.owner, &it.namespace, it.takes_mtls);
         let is_alike = |last: &'a Workload| features(last) == features(workload);
         let known = self.last.filter(|(last, of, _)| *of == port && is_alike(last));
-        let (_, _, kind) = known.unwrap_or_else(|| {
+        let (_, _, traits) = known.unwrap_or_else(|| {
             let takes_mtls = takes_mtls(context, endpoint);
-            (workload, port, Kind { workload: self.index(workload), takes_mtls })
+            (workload, port, WorkloadTraits { workload: self.index(workload), takes_mtls })
         });
-        self.last = Some((workload, port, kind));
-        Some(kind)
+        self.last = Some((workload, port, traits));
+        Some(traits)
     }
 
     fn index(&mut self, workload: &Workload) -> usize {

@@ -21,8 +21,8 @@ pub(super) struct Client {
     types: BTreeMap<&'static str, Held>,
     /// Clusters that had endpoints at least once: those that routes see.
     active: BTreeSet<String>,
-    /// Clusters that were rejected, or their endpoints, when a route came that needs them. Rejections
-    /// of others may add and remove them again.
+    /// Clusters that routes refer to although the client rejected them or their endpoints. A
+    /// rejection of others may add and remove them again.
     broken: BTreeSet<String>,
     /// Clusters that wait for endpoints since they were added or changed.
     warming: BTreeSet<String>,

@@ -7,7 +7,9 @@ use prost::Message;
 use super::state::State;
 use crate::messages::{DeltaDiscoveryRequest, Node};
 use crate::service::Variant;
-use crate::session::{Close, Event, Limits, NameRef, Request, Session, Subscription, decode_node};
+use crate::session::{
+    Close, Event, Limits, NameRef, Request, Session, Subscription, Version, decode_node,
+};
 use crate::type_urls::{CLUSTER, ENDPOINT};
 
 const LIMITS: Limits = Limits {
@@ -40,8 +42,13 @@ fn step(
 fn names_are_limited_in_one_request_and_in_sum() {
     let mut session = Session::new(Variant::Delta, LIMITS, State::default());
     let close = Close::Names { type_url: ENDPOINT.to_owned(), limit: 3 };
-    let many = request(ENDPOINT, &["a", "b", "c", "d"]);
-    assert_eq!(step(&mut session, 0, many), Err(close.clone()));
+    let many = DeltaDiscoveryRequest {
+        type_url: ENDPOINT.to_owned(),
+        resource_names_subscribe: ["a", "b", "c", "d"].map(str::to_owned).into(),
+        ..DeltaDiscoveryRequest::default()
+    };
+    let many = many.encode_to_vec();
+    assert_eq!(Request::decode(Variant::Delta, &many, &LIMITS).unwrap_err(), close);
     step(&mut session, 0, request(ENDPOINT, &["a", "b", "c"])).unwrap();
     assert_eq!(step(&mut session, 0, request(ENDPOINT, &["d"])), Err(close));
 }
@@ -101,6 +108,21 @@ fn silent_client_is_closed() {
 }
 
 #[test]
+fn last_of_repeated_initial_versions_counts() {
+    let versions = ["a", "b", "c"].map(|content| Version::new(&content).to_string());
+    let frames = versions.iter().flat_map(|version| {
+        let initial_resource_versions = [("a".to_owned(), version.clone())].into();
+        let request = DeltaDiscoveryRequest { initial_resource_versions, ..Default::default() };
+        request.encode_to_vec()
+    });
+    // Concatenated messages are merged.
+    let frame: Vec<u8> = frames.collect();
+    let request = Request::decode(Variant::Delta, &frame, &LIMITS).unwrap();
+    let Subscription::Changes { initial, .. } = request.subscription else { panic!("delta") };
+    assert_eq!(initial, [("a".into(), Version::new(&"c"))]);
+}
+
+#[test]
 fn large_metadata_closes_the_stream() {
     let node = Node { metadata: vec![7; 11].into(), ..Node::default() };
     let node = Some(node.encode_to_vec().into());
@@ -111,6 +133,6 @@ fn large_metadata_closes_the_stream() {
 
 #[test]
 fn undecodable_request_closes_the_stream() {
-    let closed = Request::decode(Variant::Delta, &[0xff]).unwrap_err();
+    let closed = Request::decode(Variant::Delta, &[0xff], &LIMITS).unwrap_err();
     assert_eq!(closed.status().code(), tonic::Code::InvalidArgument);
 }

@@ -51,7 +51,7 @@ impl World {
         match step {
             Step::ToServer => {
                 if let Some(frame) = self.to_server.pop_front() {
-                    let request = Request::decode(self.variant, &frame).unwrap();
+                    let request = Request::decode(self.variant, &frame, &LIMITS).unwrap();
                     self.event(Event::Request(request));
                 }
             }
