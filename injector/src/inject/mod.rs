@@ -64,6 +64,8 @@ pub enum InjectionOutcome {
 pub struct Injection {
     /// The pod after injection.
     pub pod: Value,
+    /// The names of the templates in the order of their merge.
+    pub templates: Vec<String>,
     /// The changes to the target's pod.
     pub change: Change,
     /// Warnings for the user.
@@ -81,6 +83,7 @@ impl Injection {
 fn carry_out(plan: Plan<'_>, pod: Value) -> Result<Injection, InjectError> {
     let computed = if plan.reinjected { computed_env::computed_of(&pod) } else { Vec::new() };
     let mut draft = Draft::new(pod);
+    let templates = plan.overlays.iter().map(|(template, _)| template.clone()).collect();
     for (template, mut overlay) in plan.overlays {
         budget::spend(1)?;
         settle(&mut overlay, draft.value());
@@ -120,5 +123,5 @@ fn carry_out(plan: Plan<'_>, pod: Value) -> Result<Injection, InjectError> {
     let shared = check::proxy_user::judge(rule, &pod, &injected).map_err(InjectError::ProxyUser)?;
     warnings.extend(shared);
     warnings.extend(plan.config_warnings);
-    Ok(Injection { pod, change, warnings })
+    Ok(Injection { pod, templates, change, warnings })
 }

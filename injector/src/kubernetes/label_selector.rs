@@ -1,6 +1,7 @@
 //! Kubernetes label selectors.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -99,6 +100,22 @@ impl Requirement {
             _ => Some(format!("{operator:?} is not In, NotIn, Exists or DoesNotExist")),
         };
         key_problem(key).or(shape).or_else(|| values.iter().find_map(|value| value_problem(value)))
+    }
+}
+
+/// Displays the requirement in the syntax of `kubectl --selector`.
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, operator, values } = self;
+        match (operator.as_str(), values.as_slice()) {
+            ("In", [value]) => write!(f, "{key}={value}"),
+            ("NotIn", [value]) => write!(f, "{key}!={value}"),
+            ("Exists", _) => f.write_str(key),
+            ("DoesNotExist", _) => write!(f, "!{key}"),
+            (operator, values) => {
+                write!(f, "{key} {} ({})", operator.to_ascii_lowercase(), values.join(", "))
+            }
+        }
     }
 }
 

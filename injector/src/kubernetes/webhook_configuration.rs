@@ -99,12 +99,14 @@ impl Hook {
             && self.conditions.iter().all(|condition| condition.holds(pod))
     }
 
-    /// Returns the names of the unsupported match conditions.
-    pub fn unknown_conditions(&self) -> impl Iterator<Item = &str> {
-        self.conditions.iter().filter_map(|condition| match condition {
-            Condition::Unknown(name) => Some(name.as_str()),
-            Condition::AnnotationAbsent(_) => None,
-        })
+    /// Returns the unsupported match conditions: name and CEL expression.
+    pub fn unknown_conditions(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.conditions.iter().filter(|condition| condition.meaning.is_none()).map(Condition::shown)
+    }
+
+    /// Returns the first match condition that does not hold for the pod: name and CEL expression.
+    pub fn unmet_condition(&self, pod: &Value) -> Option<(&str, &str)> {
+        self.conditions.iter().find(|condition| !condition.holds(pod)).map(Condition::shown)
     }
 
     /// Returns the revision by which the entry selects namespaces or pods.
@@ -116,32 +118,40 @@ impl Hook {
     }
 }
 
-/// Match condition. The only supported form requires the absence of an annotation. Others are CEL,
-/// which only the API server evaluates.
+/// Match condition.
 #[derive(Clone, Debug, Eq, PartialEq)]
-enum Condition {
-    AnnotationAbsent(String),
-    Unknown(String),
+struct Condition {
+    name: String,
+    /// CEL expression with single spaces.
+    expression: String,
+    /// `None` for an unsupported expression, which only the API server evaluates.
+    meaning: Option<AnnotationAbsent>,
 }
 
+/// The only supported condition: the pod does not have this annotation.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct AnnotationAbsent(String);
+
 impl Condition {
-    fn read(name: String, expression: &str) -> Self {
-        let words: String = expression.split_whitespace().collect();
-        let annotation = words
+    fn parse(RawCondition { name, expression }: RawCondition) -> Self {
+        let words: Vec<_> = expression.split_whitespace().collect();
+        let meaning = words
+            .concat()
             .strip_prefix("!has(object.metadata.annotations)||!('")
             .and_then(|rest| rest.strip_suffix("'inobject.metadata.annotations)"))
-            .filter(|annotation| !annotation.contains('\''));
-        match annotation {
-            Some(annotation) => Self::AnnotationAbsent(annotation.to_owned()),
-            None => Self::Unknown(name),
-        }
+            .filter(|annotation| !annotation.contains('\''))
+            .map(|annotation| AnnotationAbsent(annotation.to_owned()));
+        Self { name, expression: words.join(" "), meaning }
     }
 
     fn holds(&self, pod: &Value) -> bool {
-        match self {
-            Self::AnnotationAbsent(key) => pod["metadata"]["annotations"].get(key).is_none(),
-            Self::Unknown(_) => true,
-        }
+        self.meaning.as_ref().is_none_or(|AnnotationAbsent(key)| {
+            pod["metadata"]["annotations"].get(key).is_none()
+        })
+    }
+
+    fn shown(&self) -> (&str, &str) {
+        (&self.name, &self.expression)
     }
 }
 
@@ -216,7 +226,7 @@ impl RawHook {
             object_selector: self.object_selector,
             service_namespace,
             path,
-            conditions: conditions.map(|one| Condition::read(one.name, &one.expression)).collect(),
+            conditions: conditions.map(Condition::parse).collect(),
         }
     }
 }
@@ -331,6 +341,7 @@ mod tests {
             configuration.asks(&json!({}), &annotated("kubernetes.io/config.mirror")).is_none()
         );
         let asking = configuration.asks(&json!({}), &annotated("other")).unwrap();
-        assert_eq!(asking.unknown_conditions().collect::<Vec<_>>(), ["not-mine"]);
+        let unknown: Vec<_> = asking.unknown_conditions().collect();
+        assert_eq!(unknown, [("not-mine", "request.userInfo.username != 'me'")]);
     }
 }

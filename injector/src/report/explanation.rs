@@ -1,15 +1,19 @@
 //! Explanations of why each webhook configuration has a pod injected or not, in the words of
 //! `istioctl`'s `check-inject`.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::Value;
 
-use super::inspection::{Answer, Injectors, WebhookAnswer};
+use super::entry_explanation::EntryExplanation;
+use super::injected_parts::InjectedParts;
+use super::inspection::{Answer, Injectors, WebhookAnswer, without_status};
 use crate::kubernetes::label_selector::{LabelSelector, Requirement};
 use crate::kubernetes::webhook_configuration::{Hook, HookConfiguration};
 
 /// Decision of one webhook configuration on a pod, and its reason.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Explanation {
     /// Name of the configuration.
     pub webhook: String,
@@ -19,6 +23,15 @@ pub struct Explanation {
     pub injected: bool,
     /// Reason.
     pub reason: String,
+    /// Decisions of its entries, in their order.
+    pub entries: Vec<EntryExplanation>,
+    /// Content that it adds to the pod; `None` if it does not inject the pod, or if the
+    /// configuration of its revision is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub injection: Option<InjectedParts>,
+    /// The pod after it.
+    #[serde(skip)]
+    pub pod: Option<Value>,
 }
 
 /// Returns one explanation for each configuration, in the order of their names.
@@ -27,37 +40,54 @@ pub fn explain(
     namespace_labels: &Value,
     pod: &Value,
 ) -> Vec<Explanation> {
-    let asked = injectors.ask(namespace_labels, pod);
+    let mut asked = injectors.ask(namespace_labels, pod).into_iter().peekable();
     let labels = Labels { namespace: namespace_labels, pod: &pod["metadata"]["labels"] };
-    let of_configuration = |configuration: &HookConfiguration| {
-        let asked = asked.iter().find(|asked| asked.configuration.name == configuration.name);
-        let (injected, reason) = match asked {
+    // The API server calls each configuration with the pod as changed by the ones before it.
+    let mut seen = without_status(pod);
+    let mut explanations = Vec::new();
+    for configuration in injectors.configurations {
+        let hooks = configuration.hooks.iter();
+        let entries = hooks.map(|hook| EntryExplanation::new(namespace_labels, hook, &seen)).collect();
+        let asked = asked.next_if(|asked| std::ptr::eq(asked.configuration, configuration));
+        let (injected, reason) = match &asked {
             Some(asked) => labels.answered(asked),
             None => (false, labels.not_asked(configuration)),
         };
-        Explanation {
+        let mut explanation = Explanation {
             webhook: configuration.name.clone(),
             revision: configuration.revision.clone(),
             injected,
             reason,
+            entries,
+            injection: None,
+            pod: None,
+        };
+        if let Some(WebhookAnswer { answer: Answer::Inject(injection), .. }) = asked {
+            explanation.injection = Some(InjectedParts::new(&injection));
+            explanation.pod = Some(injection.pod.clone());
+            seen = Cow::Owned(injection.pod);
         }
-    };
-    injectors.configurations.iter().map(of_configuration).collect()
+        explanations.push(explanation);
+    }
+    explanations
 }
 
-struct Labels<'a> {
-    namespace: &'a Value,
-    pod: &'a Value,
+/// Returns the number of entries by which the pod is injected. More than one is an error in the
+/// webhook configurations.
+pub fn injecting_entries(explanations: &[Explanation]) -> usize {
+    let injecting = explanations.iter().filter(|one| one.injected);
+    injecting.map(|one| one.entries.iter().filter(|entry| entry.selected).count()).sum()
+}
+
+/// Labels of a pod and of its namespace.
+pub(super) struct Labels<'a> {
+    pub(super) namespace: &'a Value,
+    pub(super) pod: &'a Value,
 }
 
 impl Labels<'_> {
     fn answered(&self, asked: &WebhookAnswer<'_>) -> (bool, String) {
-        let mut reason = self.asked(asked.hook);
-        let unread: Vec<_> = asked.hook.unknown_conditions().collect();
-        if !unread.is_empty() {
-            reason.push_str("; if its match conditions hold: ");
-            reason.push_str(&unread.join(", "));
-        }
+        let reason = self.asked(asked.hook);
         match &asked.answer {
             Answer::Inject(_) => (true, reason),
             Answer::Skip(skip) => (false, format!("{reason}, but {skip}")),
@@ -68,8 +98,20 @@ impl Labels<'_> {
         }
     }
 
+    /// Describes the labels by which an entry selects the pod, and its unsupported conditions.
+    pub(super) fn asked(&self, hook: &Hook) -> String {
+        let mut reason = self.selected(hook);
+        let conditions = hook.unknown_conditions();
+        let conditions: Vec<_> = conditions.map(|(name, cel)| format!("{name} ({cel})")).collect();
+        if !conditions.is_empty() {
+            reason.push_str("; if its match conditions hold, which only the API server evaluates: ");
+            reason.push_str(&conditions.join(", "));
+        }
+        reason
+    }
+
     /// Describes the labels by which an entry selects the pod.
-    fn asked(&self, hook: &Hook) -> String {
+    pub(super) fn selected(&self, hook: &Hook) -> String {
         let namespace = selected_by(&hook.namespace_selector, self.namespace);
         let pod = selected_by(&hook.object_selector, self.pod);
         match (namespace, pod) {
@@ -103,7 +145,7 @@ impl Labels<'_> {
         if let Some(hook) = configuration.hooks.iter().find(is_selected) {
             return format!(
                 "{}, but a match condition of {} does not hold",
-                self.asked(hook),
+                self.selected(hook),
                 hook.name
             );
         }
@@ -128,7 +170,7 @@ impl Labels<'_> {
 
     /// Returns the message about a label that excludes the pod, if the entry's other selector
     /// matches.
-    fn prevented(&self, hook: &Hook) -> Option<String> {
+    pub(super) fn prevented(&self, hook: &Hook) -> Option<String> {
         let by_namespace = hook.namespace_selector.admits(self.namespace);
         let by_pod = hook.object_selector.admits(self.pod);
         if by_namespace && !by_pod {

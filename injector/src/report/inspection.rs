@@ -105,7 +105,7 @@ fn denial(error: &InjectError) -> Reason {
 
 /// Returns the pod without the annotation of its previous injection. The API server's selectors and
 /// conditions use metadata only.
-fn without_status(pod: &Value) -> Cow<'_, Value> {
+pub(super) fn without_status(pod: &Value) -> Cow<'_, Value> {
     let mut bare = Cow::Borrowed(pod);
     if pod["metadata"]["annotations"].get(STATUS).is_some()
         && let Some(annotations) = bare.to_mut()["metadata"]["annotations"].as_object_mut()

@@ -5,7 +5,9 @@
 //! the pod with the answer. [`explanation`], [`inventory`] and [`tally`] summarise the results for
 //! users and for metrics.
 
+pub mod entry_explanation;
 pub mod explanation;
+pub mod injected_parts;
 pub mod inspection;
 pub mod inventory;
 pub mod sidecar_state;

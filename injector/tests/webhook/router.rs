@@ -131,6 +131,7 @@ fn fails(_: &Settings, _: Target<'_>) -> Result<InjectionOutcome, InjectError> {
 fn changes_nothing(_: &Settings, target: Target<'_>) -> Result<InjectionOutcome, InjectError> {
     Ok(InjectionOutcome::Injected(Box::new(Injection {
         pod: target.pod,
+        templates: Vec::new(),
         change: Change::Kept,
         warnings: vec![Reason::new(words::PROBE_PORT_UNKNOWN, "beware")],
     })))
