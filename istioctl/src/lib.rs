@@ -1,6 +1,7 @@
 //! The commands of `istioctl`.
 
 mod check_inject;
+mod cli;
 mod cluster;
 mod control_plane;
 mod conversion;
@@ -31,17 +32,10 @@ use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
 
-use cluster::ClusterClient;
-use experimental::Experimental;
-use istio_flags::{ClusterFlags, ControlPlaneFlags, LogFlags};
+use cli::Cli;
 use kube_access::with_causes;
-use kube_inject::KubeInject;
-use proxy_config::ProxyConfig;
-use proxy_status::ProxyStatus;
-use uninject::Uninject;
-use version::Version;
 
 /// Runs a command line.
 ///
@@ -87,60 +81,6 @@ impl Streams<'_> {
     /// Writes a message; one that cannot be written is dropped.
     fn say(&mut self, message: &str) {
         let _ = writeln!(self.messages, "{message}");
-    }
-}
-
-/// Adds Istio's sidecar to Kubernetes manifests, and inspects a cluster's pods and proxies.
-#[derive(Debug, Parser)]
-#[command(name = "istioctl", version = VERSION, arg_required_else_help = true)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-    /// Namespace of objects without one
-    #[arg(short, long, global = true, default_value = "", hide_default_value = true)]
-    namespace: String,
-    /// The control plane's namespace, if a cluster is used
-    #[arg(short, long = "istioNamespace", global = true, default_value = "istio-system")]
-    istio_namespace: String,
-    #[command(flatten)]
-    cluster: ClusterFlags,
-    #[command(flatten)]
-    log: LogFlags,
-    #[command(flatten)]
-    remote: ControlPlaneFlags,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    #[command(name = "kube-inject")]
-    KubeInject(Box<KubeInject>),
-    #[command(visible_alias = "x", alias = "exp")]
-    Experimental(Experimental),
-    #[command(name = "proxy-config", visible_alias = "pc")]
-    ProxyConfig(ProxyConfig),
-    #[command(name = "proxy-status", visible_alias = "ps")]
-    ProxyStatus(ProxyStatus),
-    Uninject(Uninject),
-    Version(Version),
-}
-
-impl Cli {
-    fn run(&self, streams: &mut Streams<'_>) -> Result<Outcome, Failure> {
-        self.remote.refuse().map_err(Failure::Usage)?;
-        let cluster_client = ClusterClient {
-            flags: &self.cluster,
-            namespace: &self.namespace,
-            control_plane: &self.istio_namespace,
-        };
-        match &self.command {
-            Command::KubeInject(command) => return command.run(cluster_client, streams),
-            Command::Experimental(command) => command.run(cluster_client, streams),
-            Command::ProxyConfig(command) => command.run(cluster_client, streams),
-            Command::ProxyStatus(command) => command.run(cluster_client, streams),
-            Command::Uninject(command) => return command.run(streams),
-            Command::Version(command) => command.run(&self.cluster, streams),
-        }
-        .map(|()| Outcome::Done)
     }
 }
 

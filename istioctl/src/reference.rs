@@ -3,7 +3,7 @@
 use clap::CommandFactory;
 use reference_pages::{Page, code};
 
-use crate::Cli;
+use crate::cli::Cli;
 use crate::istio_flags;
 
 fn reference() -> String {

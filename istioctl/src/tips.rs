@@ -3,7 +3,7 @@
 use clap::error::{ContextKind, ContextValue};
 use clap::{Command, CommandFactory};
 
-use crate::Cli;
+use crate::cli::Cli;
 
 /// Returns the text of a usage error. It suggests no hidden flag.
 pub(super) fn without_hidden_flags(mut usage: clap::Error) -> String {
