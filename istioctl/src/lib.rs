@@ -12,6 +12,7 @@ mod injector_list;
 mod inputs;
 mod istio_flags;
 mod kube_inject;
+mod objects;
 mod output;
 mod output_flags;
 mod parallel;

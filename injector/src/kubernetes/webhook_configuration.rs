@@ -145,9 +145,9 @@ impl Condition {
     }
 
     fn holds(&self, pod: &Value) -> bool {
-        self.meaning.as_ref().is_none_or(|AnnotationAbsent(key)| {
-            pod["metadata"]["annotations"].get(key).is_none()
-        })
+        self.meaning
+            .as_ref()
+            .is_none_or(|AnnotationAbsent(key)| pod["metadata"]["annotations"].get(key).is_none())
     }
 
     fn shown(&self) -> (&str, &str) {
@@ -256,8 +256,10 @@ struct RawCondition {
     expression: String,
 }
 
-const TAG: &str = "istio.io/tag";
-const DEACTIVATED: &str = "istio.io/deactivated";
+/// Label of a webhook configuration with its revision tag.
+pub const TAG: &str = "istio.io/tag";
+/// Label that no pod and no namespace has, in the selectors of a deactivated configuration.
+pub const DEACTIVATED: &str = "istio.io/deactivated";
 
 #[cfg(test)]
 mod tests {

@@ -54,7 +54,7 @@ fn unmet(object: &str, selector: &LabelSelector, labels: &Value) -> Option<Strin
     let requirement = selector.requirements().find(|requirement| !requirement.holds(labels))?;
     let key = &requirement.key;
     Some(match labels[key].as_str() {
-        Some(value) => format!("Needs {object} label {requirement}, and it is {key}={value}"),
-        None => format!("Needs {object} label {requirement}, which is not set"),
+        Some(value) => format!("Needs a {object} with {requirement}; it has {key}={value}"),
+        None => format!("Needs a {object} with {requirement}; it has no label {key}"),
     })
 }

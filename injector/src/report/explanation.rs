@@ -47,7 +47,8 @@ pub fn explain(
     let mut explanations = Vec::new();
     for configuration in injectors.configurations {
         let hooks = configuration.hooks.iter();
-        let entries = hooks.map(|hook| EntryExplanation::new(namespace_labels, hook, &seen)).collect();
+        let entries =
+            hooks.map(|hook| EntryExplanation::new(namespace_labels, hook, &seen)).collect();
         let asked = asked.next_if(|asked| std::ptr::eq(asked.configuration, configuration));
         let (injected, reason) = match &asked {
             Some(asked) => labels.answered(asked),
@@ -104,7 +105,9 @@ impl Labels<'_> {
         let conditions = hook.unknown_conditions();
         let conditions: Vec<_> = conditions.map(|(name, cel)| format!("{name} ({cel})")).collect();
         if !conditions.is_empty() {
-            reason.push_str("; if its match conditions hold, which only the API server evaluates: ");
+            reason.truncate(reason.trim_end_matches('.').len());
+            reason
+                .push_str("; if its match conditions hold, which only the API server evaluates: ");
             reason.push_str(&conditions.join(", "));
         }
         reason

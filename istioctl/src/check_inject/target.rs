@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use injector::cluster::error::ClusterError;
-use injector::manifest::{Document, Manifest};
+use injector::kubernetes::workload::Workload;
+use injector::manifest::{Document, Manifest, ManifestError, PodTemplateRule};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::workload_kind::WorkloadKind;
-use crate::cluster;
-use crate::finding::Title;
-use crate::inputs::{InputFile, InputFlags};
+use crate::inputs::InputFile;
+use crate::{cluster, objects};
 
 /// Pods to check.
 pub(super) enum Target {
@@ -25,27 +25,26 @@ pub(super) enum Target {
         /// Empty for the default namespace.
         namespace: String,
     },
-    Files(FilePods),
+    Files(CheckedPods),
 }
 
 /// A pod that the API server would admit.
 #[derive(Debug)]
 pub(super) struct CheckedPod {
-    /// The object of the pod, for messages; empty for labels.
-    pub(super) title: String,
-    /// File and line of the object; empty if it is not of a file.
-    pub(super) place: String,
-    pub(super) namespace: String,
+    /// The pod or its workload; without a name for labels.
+    pub(super) object: Workload,
+    /// File and line of the object, if it is of a file.
+    pub(super) place: Option<(String, usize)>,
     pub(super) pod: Value,
     /// True for a pod that exists.
     pub(super) running: bool,
 }
 
-/// Pods and namespaces of files.
-#[derive(Debug)]
-pub(super) struct FilePods {
+/// Pods, with the namespaces of their files.
+#[derive(Debug, Default)]
+pub(super) struct CheckedPods {
     pub(super) pods: Vec<CheckedPod>,
-    /// Labels of the namespaces by name.
+    /// Labels of the files' namespaces by name.
     pub(super) namespaces: BTreeMap<String, Value>,
 }
 
@@ -71,27 +70,42 @@ impl Target {
         Ok(Self::Labels { labels: text.split(',').map(label).collect::<Result<_, _>>()? })
     }
 
-    /// Returns the pods and the namespaces of the files; `default` is the namespace of objects
-    /// without one.
-    pub(super) async fn read(self, client: &Client, default: &str) -> anyhow::Result<FilePods> {
-        let checked = match self {
-            Self::Files(files) => return Ok(files),
-            Self::Labels { labels } => {
-                let metadata = json!({"labels": labels, "namespace": default});
-                CheckedPod {
-                    title: String::new(),
-                    place: String::new(),
-                    namespace: default.to_owned(),
-                    pod: json!({"metadata": metadata, "spec": {"containers": []}}),
-                    running: false,
+    /// Returns the pods. `default` is the namespace of objects without one.
+    pub(super) async fn read(self, client: &Client, default: &str) -> anyhow::Result<CheckedPods> {
+        let pod = match self {
+            Self::Files(mut files) => {
+                for checked in &mut files.pods {
+                    checked.set_default_namespace(default);
                 }
+                return Ok(files);
+            }
+            Self::Labels { labels } => {
+                let object = Workload {
+                    api_version: "v1".to_owned(),
+                    kind: "Pod".to_owned(),
+                    name: String::new(),
+                    namespace: default.to_owned(),
+                };
+                let metadata = json!({"labels": labels, "namespace": default});
+                let pod = json!({"metadata": metadata, "spec": {"containers": []}});
+                CheckedPod { object, place: None, pod, running: false }
             }
             Self::Object { kind, name, namespace } => {
                 let namespace = if namespace.is_empty() { default.to_owned() } else { namespace };
-                from_cluster(client, kind, &name, namespace).await?
+                from_cluster(client, kind, name, namespace).await?
             }
         };
-        Ok(FilePods { pods: vec![checked], namespaces: BTreeMap::new() })
+        Ok(CheckedPods { pods: vec![pod], namespaces: BTreeMap::new() })
+    }
+}
+
+impl CheckedPod {
+    fn set_default_namespace(&mut self, default: &str) {
+        if self.object.namespace.is_empty() {
+            default.clone_into(&mut self.object.namespace);
+        }
+        // A workload's pods are in its namespace, and the template does not have to name it.
+        self.pod["metadata"]["namespace"] = self.object.namespace.clone().into();
     }
 }
 
@@ -99,65 +113,76 @@ impl Target {
 async fn from_cluster(
     client: &Client,
     kind: &WorkloadKind,
-    name: &str,
+    name: String,
     namespace: String,
 ) -> anyhow::Result<CheckedPod> {
     let gvk = GroupVersionKind::gvk(kind.group, kind.version, kind.title);
     let resource = ApiResource::from_gvk(&gvk);
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &resource);
-    let title = format!("{} {namespace}/{name}", kind.title);
-    let object = api.get(name).await.map_err(ClusterError::from);
-    let mut object = json!(object.with_context(|| title.clone())?);
+    let title = || format!("{} {namespace}/{name}", kind.title);
+    let object = api.get(&name).await.map_err(ClusterError::from).with_context(title)?;
+    let mut object = json!(object);
     let Some(template) = object.pointer_mut(kind.template) else {
-        bail!("{title}: no {}", kind.template);
+        bail!("{}: no {}", title(), kind.template);
     };
     let mut pod = template.take();
     pod["metadata"]["namespace"] = namespace.clone().into();
-    let running = kind.template.is_empty();
-    Ok(CheckedPod { title, place: String::new(), namespace, pod, running })
+    let object = Workload {
+        api_version: resource.api_version,
+        kind: kind.title.to_owned(),
+        name,
+        namespace,
+    };
+    Ok(CheckedPod { object, place: None, pod, running: kind.template.is_empty() })
 }
 
-impl FilePods {
-    /// Parses the documents of files. `default` is the namespace of objects without one. Returns
-    /// all errors.
+impl CheckedPods {
+    /// Parses the documents of files. Returns all errors.
     pub(super) fn parse(
         files: &[InputFile],
-        flags: &InputFlags,
-        default: &str,
+        rules: &[PodTemplateRule],
     ) -> Result<Self, Vec<anyhow::Error>> {
-        let mut found = Self { pods: Vec::new(), namespaces: BTreeMap::new() };
-        let mut errors = Vec::new();
+        let (mut found, mut errors) = (Self::default(), Vec::new());
         for file in files {
-            let documents = Document::split(&file.text).into_iter().flat_map(Document::parts);
-            for document in documents {
-                match Manifest::read_by_rules(&document, flags.pod_templates()) {
-                    Ok(manifest) => found.add(file, &manifest, default),
-                    Err(error) => {
-                        let place = format!("{file}: document {}", document.number);
-                        errors.push(anyhow::Error::from(error).context(place));
-                    }
+            for document in Document::split(&file.text) {
+                if let Err(error) = found.add(file, &document, rules) {
+                    let place = format!("{file}: document {}", document.number);
+                    errors.push(anyhow!(error).context(place));
                 }
-                found.namespaces.extend(namespace_labels(document.text));
             }
+        }
+        if errors.is_empty() && found.pods.is_empty() {
+            errors.push(anyhow!("no file has a pod or a workload with a pod template"));
         }
         if errors.is_empty() { Ok(found) } else { Err(errors) }
     }
 
-    fn add(&mut self, file: &InputFile, manifest: &Manifest<'_>, default: &str) {
-        for template in manifest.pods() {
-            let mut pod = manifest.pod(template).clone();
-            let mut workload = template.workload.clone();
-            if workload.namespace.is_empty() {
-                default.clone_into(&mut workload.namespace);
+    fn add(
+        &mut self,
+        file: &InputFile,
+        document: &Document<'_>,
+        rules: &[PodTemplateRule],
+    ) -> Result<(), ManifestError> {
+        let manifest = Manifest::read_by_rules(document, rules)?;
+        self.pods.extend(manifest.pods().iter().map(|template| CheckedPod {
+            object: template.workload.clone(),
+            place: Some((file.to_string(), template.line)),
+            pod: manifest.pod(template).clone(),
+            running: false,
+        }));
+        // A document of another kind may have content that only its own parser understands.
+        let objects = objects::parse(document.text).unwrap_or_default();
+        for namespace in objects.into_iter().filter(|object| object["kind"] == "Namespace") {
+            if let Some(name) = namespace["metadata"]["name"].as_str() {
+                let mut labels = namespace["metadata"]["labels"].clone();
+                // The API server sets this label.
+                labels[NAME_LABEL] = name.into();
+                self.namespaces.insert(name.to_owned(), labels);
             }
-            pod["metadata"]["namespace"] = workload.namespace.clone().into();
-            self.pods.push(CheckedPod {
-                title: Title(&workload).to_string(),
-                place: format!("{file}: line {}", template.line),
-                namespace: workload.namespace,
-                pod,
-                running: false,
-            });
         }
+        Ok(())
     }
 }
+
+/// Label of a namespace with its name.
+pub(super) const NAME_LABEL: &str = "kubernetes.io/metadata.name";

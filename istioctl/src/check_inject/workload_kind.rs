@@ -76,4 +76,3 @@ const KINDS: &[WorkloadKind] = &[
         template: "/spec/jobTemplate/spec/template",
     },
 ];
-

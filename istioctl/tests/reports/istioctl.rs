@@ -134,9 +134,11 @@ pub(crate) fn matches_the_api_server(server: &ApiServers) {
             let shown =
                 shop.output(&["x", "check-inject", "-n", &name, "-l", labels, "-o", "json"]);
             let report: Value = serde_json::from_str(&shown).unwrap();
-            let by = report.as_array().unwrap().iter().filter(|one| one["injected"] == true);
+            let webhooks = report[0]["webhooks"].as_array().unwrap();
+            let by = webhooks.iter().filter(|one| one["injected"] == true);
             let by: Vec<_> = by.map(|one| one["revision"].as_str().unwrap()).collect();
             assert_eq!(!by.is_empty(), created, "{namespace} {labels}: {report}");
+            assert_eq!(report[0]["overlap"], false, "{namespace} {labels}: {report}");
             writeln!(grid, "  {labels}: {}", by.join(" and ")).unwrap();
         }
     }

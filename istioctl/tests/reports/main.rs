@@ -4,6 +4,7 @@
 
 #[path = "../../../injector/tests/webhook/certificate.rs"]
 mod certificate;
+mod check_inject;
 #[path = "../../../injector/tests/webhook/client.rs"]
 #[allow(dead_code, reason = "the tests of the server use all of it")]
 mod client;
@@ -45,10 +46,11 @@ fn main() -> Result<ExitCode> {
     // Each story speaks of all pods of the cluster.
     arguments.test_threads = Some(1);
     let server = Arc::new(ApiServers::start(&programs, 1)?);
-    let stories: [(&str, Story); 7] = [
+    let stories: [(&str, Story); 8] = [
         ("check_inject_lists_pods_to_restart", istioctl::lists_pods_to_restart),
         ("check_inject_explains_a_pod", istioctl::explains_a_pod),
         ("check_inject_matches_the_api_server", istioctl::matches_the_api_server),
+        ("check_inject_reads_files", check_inject::reads_files),
         ("kube_inject_equals_the_webhook", kube_inject::equals_the_webhook),
         ("kube_inject_finds_the_configuration", kube_inject::finds_the_configuration),
         (
