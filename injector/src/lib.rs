@@ -3,8 +3,9 @@
 //! [`inject::inject`] is injection as a pure function: from a pod and the [`settings`] it returns
 //! the injected pod, its patch and warnings. [`webhook`] serves it to an API server. `cli`
 //! applies it to files. The other modules depend on neither. [`report`] compares the pods that
-//! [`cluster`] reads with a fresh injection.
+//! [`cluster`] reads with a fresh injection, and [`analysis`] reports problems of a cluster.
 
+pub mod analysis;
 pub mod budget;
 pub mod cluster;
 pub mod inject;

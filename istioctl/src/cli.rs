@@ -2,12 +2,14 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::analyze::Analyze;
 use crate::cluster::ClusterClient;
 use crate::experimental::Experimental;
 use crate::istio_flags::{ClusterFlags, ControlPlaneFlags, LogFlags};
 use crate::kube_inject::KubeInject;
 use crate::proxy_config::ProxyConfig;
 use crate::proxy_status::ProxyStatus;
+use crate::tag::Tag;
 use crate::uninject::Uninject;
 use crate::version::Version;
 use crate::{Failure, Outcome, Streams, VERSION};
@@ -35,6 +37,7 @@ pub(super) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Analyze(Analyze),
     #[command(name = "kube-inject")]
     KubeInject(Box<KubeInject>),
     #[command(visible_alias = "x", alias = "exp")]
@@ -43,6 +46,7 @@ enum Command {
     ProxyConfig(ProxyConfig),
     #[command(name = "proxy-status", visible_alias = "ps")]
     ProxyStatus(ProxyStatus),
+    Tag(Tag),
     Uninject(Uninject),
     Version(Version),
 }
@@ -56,10 +60,12 @@ impl Cli {
             control_plane: &self.istio_namespace,
         };
         match &self.command {
+            Command::Analyze(command) => return command.run(cluster_client, streams),
             Command::KubeInject(command) => return command.run(cluster_client, streams),
             Command::Experimental(command) => command.run(cluster_client, streams),
             Command::ProxyConfig(command) => command.run(cluster_client, streams),
             Command::ProxyStatus(command) => command.run(cluster_client, streams),
+            Command::Tag(command) => command.run(cluster_client, streams),
             Command::Uninject(command) => return command.run(streams),
             Command::Version(command) => command.run(&self.cluster, streams),
         }

@@ -60,50 +60,58 @@ impl InputFlags {
         &self,
         streams: &mut Streams<'_>,
     ) -> Result<Vec<InputFile>, Vec<anyhow::Error>> {
-        let (mut paths, mut errors) = (Vec::new(), Vec::new());
-        for given in &self.filename {
-            match self.expand(given) {
-                Ok(found) => paths.extend(found),
-                Err(error) => {
-                    errors.push(error.context(format!("--filename {}", given.display())));
-                }
-            }
-        }
-        let (mut files, mut seen) = (Vec::new(), BTreeSet::new());
-        // `web.yaml` and `./web.yaml` are one file; standard input and missing files have no path.
-        let identity = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-        for path in paths.into_iter().filter(|path| seen.insert(identity(path))) {
-            match InputFile::read(&path, streams) {
-                Ok(file) => files.push(file),
-                Err(error) => errors.push(error),
-            }
-        }
-        if errors.is_empty() { Ok(files) } else { Err(errors) }
-    }
-
-    /// Returns the files that a path stands for.
-    fn expand(&self, given: &Path) -> anyhow::Result<Vec<PathBuf>> {
-        if given == Path::new(STANDARD) || !given.is_dir() {
-            return Ok(vec![given.to_owned()]);
-        }
-        let mut files = Vec::new();
-        walk(given, self.recursive, &mut files)?;
-        if files.is_empty() {
-            let hint = if self.recursive { "" } else { "; hint: -R also reads subdirectories" };
-            return Err(anyhow!("the directory has no .yaml, .yml or .json file{hint}"));
-        }
-        Ok(files)
+        read("--filename ", &self.filename, self.recursive, streams)
     }
 }
 
+/// Reads files and directories as [`InputFlags::read`] does. `flag` stands before a path in errors.
+pub(crate) fn read(
+    flag: &str,
+    given: &[PathBuf],
+    recursive: bool,
+    streams: &mut Streams<'_>,
+) -> Result<Vec<InputFile>, Vec<anyhow::Error>> {
+    let (mut paths, mut errors) = (Vec::new(), Vec::new());
+    for given in given {
+        match expand(given, recursive) {
+            Ok(found) => paths.extend(found),
+            Err(error) => errors.push(error.context(format!("{flag}{}", given.display()))),
+        }
+    }
+    let (mut files, mut seen) = (Vec::new(), BTreeSet::new());
+    // `web.yaml` and `./web.yaml` are one file; standard input and missing files have no path.
+    let identity = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+    for path in paths.into_iter().filter(|path| seen.insert(identity(path))) {
+        match InputFile::read(flag, &path, streams) {
+            Ok(file) => files.push(file),
+            Err(error) => errors.push(error),
+        }
+    }
+    if errors.is_empty() { Ok(files) } else { Err(errors) }
+}
+
+/// Returns the files that a path stands for.
+fn expand(given: &Path, recursive: bool) -> anyhow::Result<Vec<PathBuf>> {
+    if given == Path::new(STANDARD) || !given.is_dir() {
+        return Ok(vec![given.to_owned()]);
+    }
+    let mut files = Vec::new();
+    walk(given, recursive, &mut files)?;
+    if files.is_empty() {
+        let hint = if recursive { "" } else { "; hint: -R also reads subdirectories" };
+        return Err(anyhow!("the directory has no .yaml, .yml or .json file{hint}"));
+    }
+    Ok(files)
+}
+
 impl InputFile {
-    fn read(path: &Path, streams: &mut Streams<'_>) -> anyhow::Result<Self> {
+    fn read(flag: &str, path: &Path, streams: &mut Streams<'_>) -> anyhow::Result<Self> {
         let (mut file, mut bytes) = (Self { path: None, text: String::new() }, Vec::new());
         if path == Path::new(STANDARD) {
             streams.input.read_to_end(&mut bytes).with_context(|| file.to_string())?;
         } else {
             file.path = Some(path.to_owned());
-            bytes = fs::read(path).with_context(|| format!("--filename {file}"))?;
+            bytes = fs::read(path).with_context(|| format!("{flag}{file}"))?;
         }
         file.text = String::from_utf8(bytes).with_context(|| format!("{file}: not UTF-8 text"))?;
         Ok(file)

@@ -1,5 +1,6 @@
 //! The commands of `istioctl`.
 
+mod analyze;
 mod check_inject;
 mod cli;
 mod cluster;
@@ -22,6 +23,7 @@ mod proxy_status;
 #[cfg(test)]
 mod reference;
 mod table;
+mod tag;
 mod tips;
 mod unified_diff;
 mod uninject;
@@ -41,7 +43,8 @@ use kube_access::with_causes;
 /// Runs a command line.
 ///
 /// Results go to `output`, everything else to `messages`. The exit code is 0 on success, 1 on
-/// failure, 2 for a usage error, 3 if `--check` finds a change to make. A reader that closes the
+/// failure, 2 for a usage error, 3 if `--check` finds a change to make, 79 if `analyze` finds
+/// issues. A reader that closes the
 /// output early is not a failure.
 pub fn run(args: impl IntoIterator<Item = OsString>, streams: &mut Streams<'_>) -> ExitCode {
     let result = match Cli::try_parse_from(args) {
@@ -54,6 +57,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, streams: &mut Streams<'_>) 
     };
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::FoundIssues) => ExitCode::from(79),
         Ok(Outcome::WouldChange) => ExitCode::from(3),
         Err(Failure::Errors(errors)) => {
             for error in errors {
@@ -89,6 +93,8 @@ impl Streams<'_> {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Outcome {
     Done,
+    /// `analyze` found messages at or above `--failure-threshold`. The exit code is Istio's.
+    FoundIssues,
     /// `--check` found a change to make.
     WouldChange,
 }

@@ -14,7 +14,8 @@ fn reference() -> String {
     Page::new("istioctl")
         .text(
             "A flag overrides its environment variable. `x` is short for `experimental`. See also \
-             [kube-inject](../kube-inject.md), [uninject](../uninject.md) and \
+             [kube-inject](../kube-inject.md), [uninject](../uninject.md), [tag](../tag.md), \
+             [analyze](../analyze.md) and \
              [Reports](../reports.md).",
         )
         .flags(&Cli::command())

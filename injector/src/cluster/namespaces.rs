@@ -12,14 +12,22 @@ use super::pages::in_pages;
 
 /// Returns the labels of every namespace. Needs list on namespaces.
 pub async fn labels(client: Client) -> Result<BTreeMap<String, Value>, ClusterError> {
-    let api: Api<Namespace> = Api::all(client);
     let mut namespaces = BTreeMap::new();
-    let take = |namespace: PartialObjectMeta<Namespace>| {
+    each(client, |namespace| {
         namespaces.insert(namespace.name_any(), json!(namespace.labels()));
-    };
-    let parameters = ListParams::default().limit(PAGE);
-    in_pages(parameters, async |page: &_| api.list_metadata(page).await, take).await?;
+    })
+    .await?;
     Ok(namespaces)
+}
+
+/// Passes the metadata of every namespace to `take`. Needs list on namespaces.
+pub async fn each(
+    client: Client,
+    take: impl FnMut(PartialObjectMeta<Namespace>),
+) -> Result<(), ClusterError> {
+    let api: Api<Namespace> = Api::all(client);
+    let parameters = ListParams::default().limit(PAGE);
+    in_pages(parameters, async |page: &_| api.list_metadata(page).await, take).await
 }
 
 /// Returns the labels of one namespace. Needs get on it.

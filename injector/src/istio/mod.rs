@@ -6,5 +6,6 @@ pub mod labels;
 pub(crate) mod multus;
 pub(crate) mod otel_attributes;
 pub mod proxy_identity;
+pub mod revision_tag;
 pub mod scrape_settings;
 pub mod webhook_path;

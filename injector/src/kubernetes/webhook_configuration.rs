@@ -87,6 +87,8 @@ pub struct Hook {
     pub service_namespace: Option<String>,
     /// Path of the call, for example `/inject/cluster/c1`; empty if there is none.
     pub path: String,
+    /// Name of the called Service, or host of the URL.
+    target: CallTarget,
     conditions: Vec<Condition>,
 }
 
@@ -97,6 +99,22 @@ impl Hook {
         self.namespace_selector.admits(namespace_labels)
             && self.object_selector.admits(&pod["metadata"]["labels"])
             && self.conditions.iter().all(|condition| condition.holds(pod))
+    }
+
+    /// Returns the namespace and the name of the called Service; `None` for a URL.
+    pub fn service(&self) -> Option<(&str, &str)> {
+        match (&self.service_namespace, &self.target) {
+            (Some(namespace), CallTarget::Service(name)) => Some((namespace, name)),
+            _ => None,
+        }
+    }
+
+    /// Returns the host of the called URL, empty if it has none; `None` for a Service.
+    pub fn url_host(&self) -> Option<&str> {
+        match &self.target {
+            CallTarget::Url(host) => Some(host),
+            CallTarget::Service(_) => None,
+        }
     }
 
     /// Returns the unsupported match conditions: name and CEL expression.
@@ -116,6 +134,13 @@ impl Hook {
         let selects = requirements.find(|one| one.key == REVISION && one.operator == "In");
         selects?.values.into_iter().next()
     }
+}
+
+/// Name of a Service, or host of a URL.
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum CallTarget {
+    Service(String),
+    Url(String),
 }
 
 /// Match condition.
@@ -197,18 +222,22 @@ struct RawClientConfig {
 #[serde(default)]
 struct RawService {
     namespace: String,
+    name: String,
     #[serde(deserialize_with = "or_default")]
     path: String,
 }
 
 impl RawClientConfig {
-    /// Returns the namespace of the Service, and the path.
-    fn place(self) -> (Option<String>, String) {
-        if let Some(service) = self.service {
-            return (Some(service.namespace), service.path);
+    /// Returns the namespace of the Service, the path, and the target.
+    fn place(self) -> (Option<String>, String, CallTarget) {
+        if let Some(RawService { namespace, name, path }) = self.service {
+            return (Some(namespace), path, CallTarget::Service(name));
         }
-        let url = self.url.parse::<Uri>();
-        (None, url.map(|url| url.path().to_owned()).unwrap_or_default())
+        let url = self.url.parse::<Uri>().unwrap_or_default();
+        let host = url.host().unwrap_or_default().to_owned();
+        // A text that is no URL has no path.
+        let path = if host.is_empty() { String::new() } else { url.path().to_owned() };
+        (None, path, CallTarget::Url(host))
     }
 }
 
@@ -219,13 +248,14 @@ impl RawHook {
 
     fn into_hook(self) -> Hook {
         let conditions = self.match_conditions.into_iter();
-        let (service_namespace, path) = self.client_config.place();
+        let (service_namespace, path, target) = self.client_config.place();
         Hook {
             name: self.name,
             namespace_selector: self.namespace_selector,
             object_selector: self.object_selector,
             service_namespace,
             path,
+            target,
             conditions: conditions.map(Condition::parse).collect(),
         }
     }

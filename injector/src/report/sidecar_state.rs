@@ -122,7 +122,7 @@ fn differences(
 }
 
 /// Returns the image of a container or init container.
-pub(super) fn image<'a>(pod: &'a Value, name: &str) -> Option<&'a str> {
+pub(crate) fn image<'a>(pod: &'a Value, name: &str) -> Option<&'a str> {
     let mut lists = [CONTAINERS, INIT_CONTAINERS].into_iter();
     lists.find_map(|list| pod["spec"][list][find(pod, list, name)?]["image"].as_str())
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "what a test's own helpers unwrap fails that test")]
 
+mod analyze;
 #[path = "../../../injector/tests/webhook/certificate.rs"]
 mod certificate;
 mod check_inject;
@@ -22,6 +23,7 @@ mod program;
 #[path = "../../../injector/tests/reports/shop.rs"]
 #[allow(dead_code, reason = "the tests of Events use all of it")]
 mod shop;
+mod tag;
 
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
@@ -46,11 +48,12 @@ fn main() -> Result<ExitCode> {
     // Each story speaks of all pods of the cluster.
     arguments.test_threads = Some(1);
     let server = Arc::new(ApiServers::start(&programs, 1)?);
-    let stories: [(&str, Story); 8] = [
+    let stories: [(&str, Story); 10] = [
         ("check_inject_lists_pods_to_restart", istioctl::lists_pods_to_restart),
         ("check_inject_explains_a_pod", istioctl::explains_a_pod),
         ("check_inject_matches_the_api_server", istioctl::matches_the_api_server),
         ("check_inject_reads_files", check_inject::reads_files),
+        ("tag_is_set_moved_and_removed", tag::is_set_moved_and_removed),
         ("kube_inject_equals_the_webhook", kube_inject::equals_the_webhook),
         ("kube_inject_finds_the_configuration", kube_inject::finds_the_configuration),
         (
@@ -61,6 +64,7 @@ fn main() -> Result<ExitCode> {
             "kube_inject_without_files_equals_the_webhook",
             kube_inject::kube_inject_without_files_equals_the_webhook,
         ),
+        ("analyze_reports_injection", analyze::reports_injection),
     ];
     let trials = stories.into_iter().map(|(name, story)| {
         let server = Arc::clone(&server);

@@ -1,0 +1,160 @@
+//! Messages about the webhook configurations of injectors.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+
+use super::cluster_state::ClusterState;
+use super::message::{Level, Message, MessageKind, Origin};
+use crate::inject::reinject::status::STATUS;
+use crate::istio::labels::{INJECT, REVISION};
+use crate::kubernetes::webhook_configuration::{Hook, HookConfiguration};
+
+/// Returns the messages about webhooks that are invalid, overlap, or call a Service that does not
+/// exist.
+pub(super) fn overlaps_and_services(state: &ClusterState<'_>) -> Vec<Message> {
+    let invalid = state.invalid_webhooks.iter();
+    let invalid = invalid
+        .map(|error| Message::new(&INVALID, &origin(state, &error.name), error.problem.clone()));
+    let mut messages: Vec<_> = invalid.collect();
+    messages.extend(overlaps(state));
+    for configuration in state.injectors.configurations {
+        let services: BTreeSet<_> = configuration.hooks.iter().filter_map(Hook::service).collect();
+        let absent = services.into_iter().filter(|(namespace, name)| {
+            !state.services.contains(&((*namespace).to_owned(), (*name).to_owned()))
+        });
+        messages.extend(absent.map(|(namespace, name)| {
+            let text = format!(
+                "Injector refers to a control plane service that does not exist: \
+                 {name}.{namespace}."
+            );
+            Message::new(&INVALID, &origin(state, &configuration.name), text)
+        }));
+    }
+    messages
+}
+
+/// Returns one message for each webhook configuration that injects pods which another one, or
+/// another entry of it, injects too.
+fn overlaps(state: &ClusterState<'_>) -> Vec<Message> {
+    let mut overlaps: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for (namespace, pod) in label_combinations(state.injectors.configurations) {
+        let calling = calling(state.injectors.configurations, &namespace, pod);
+        for (index, (configuration, _)) in calling.iter().enumerate() {
+            let others = calling.iter().enumerate().filter(|(other, _)| *other != index);
+            let others = others.map(|(_, (other, hook))| format!("{}/{}", other.name, hook.name));
+            let others: Vec<_> = others.collect();
+            if !others.is_empty() {
+                overlaps.entry(&configuration.name).or_default().extend(others);
+            }
+        }
+    }
+    let message = |(name, others): (&str, BTreeSet<String>)| {
+        let others: Vec<_> = others.into_iter().collect();
+        let text = format!(
+            "Webhook overlaps with others: [{}]. This may cause injection to occur twice.",
+            others.join(" ")
+        );
+        Message::new(&INVALID, &origin(state, name), text)
+    };
+    overlaps.into_iter().map(message).collect()
+}
+
+/// Returns the entries by which the API server calls injectors for a pod.
+fn calling<'a>(
+    configurations: &'a [HookConfiguration],
+    namespace: &Value,
+    mut pod: Value,
+) -> Vec<(&'a HookConfiguration, &'a Hook)> {
+    let mut calling = Vec::new();
+    for configuration in configurations {
+        // Only the API server knows if an unsupported condition holds.
+        let hooks = configuration.hooks.iter().filter(|hook| {
+            hook.asks(namespace, &pod) && hook.unknown_conditions().next().is_none()
+        });
+        calling.extend(hooks.map(|hook| (configuration, hook)));
+        if !calling.is_empty() {
+            // An entry may exclude injected pods.
+            pod["metadata"]["annotations"][STATUS] = "{}".into();
+        }
+    }
+    calling
+}
+
+/// Returns all combinations of Istio's labels on a namespace and a pod.
+fn label_combinations(configurations: &[HookConfiguration]) -> Vec<(Value, Value)> {
+    let names = configurations.iter().flat_map(|one| [Some(&one.revision), one.tag.as_ref()]);
+    let names: BTreeSet<_> = names.flatten().map(String::as_str).collect();
+    let revisions: Vec<_> = [None].into_iter().chain(names.into_iter().map(Some)).collect();
+    let labels = |key: &str, values: &[Option<&str>]| {
+        let mut all = Vec::new();
+        for revision in &revisions {
+            for value in values {
+                let mut labels = json!({});
+                for (key, value) in [(REVISION, *revision), (key, *value)] {
+                    if let Some(value) = value {
+                        labels[key] = value.into();
+                    }
+                }
+                all.push(labels);
+            }
+        }
+        all
+    };
+    let namespaces = labels("istio-injection", &[None, Some("enabled"), Some("disabled")]);
+    let pods = labels(INJECT, &[None, Some("true"), Some("false")]);
+    let mut combinations = Vec::new();
+    for namespace in &namespaces {
+        for pod in &pods {
+            combinations.push((namespace.clone(), json!({"metadata": {"labels": pod}})));
+        }
+    }
+    combinations
+}
+
+/// Returns the messages about URLs of webhooks whose host is an address, absent, or unknown to DNS.
+pub(super) fn urls(state: &ClusterState<'_>) -> Vec<Message> {
+    let mut messages = Vec::new();
+    for configuration in state.injectors.configurations {
+        let hooks = configuration.hooks.iter().filter_map(|hook| Some((hook.url_host()?, hook)));
+        // All entries of a configuration usually have one URL.
+        let hosts: BTreeMap<_, _> = hooks.collect::<Vec<_>>().into_iter().rev().collect();
+        for (host, Hook { name, .. }) in hosts {
+            let origin = origin(state, &configuration.name);
+            let invalid = |problem: &str| {
+                format!(
+                    "The hostname ({host}) that was provided for the webhook ({name}) to reach the \
+                     ingress gateway on the external control plane cluster {problem}. Traffic may \
+                     not flow properly."
+                )
+            };
+            if host.is_empty() {
+                messages.push(Message::new(&HOST, &origin, invalid("is blank")));
+            } else if host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok() {
+                let text = format!(
+                    "The address ({host}) that was provided for the webhook ({name}) to reach the \
+                     ingress gateway on the external control plane cluster is not a hostname."
+                );
+                messages.push(Message::new(&ADDRESS, &origin, text));
+            } else if let Some(error) = state.unresolved.get(host) {
+                let problem = format!("cannot be resolved via a DNS lookup: {error}");
+                messages.push(Message::new(&HOST, &origin, invalid(&problem)));
+            }
+        }
+    }
+    messages
+}
+
+fn origin(state: &ClusterState<'_>, name: &str) -> Origin {
+    let of_cluster = || Origin {
+        kind: "MutatingWebhookConfiguration".to_owned(),
+        name: name.to_owned(),
+        ..Origin::default()
+    };
+    state.webhooks.get(name).cloned().unwrap_or_else(of_cluster)
+}
+
+static INVALID: MessageKind = MessageKind { code: "IST0139", level: Level::Error };
+static HOST: MessageKind = MessageKind { code: "IST0163", level: Level::Warning };
+static ADDRESS: MessageKind = MessageKind { code: "IST0164", level: Level::Info };

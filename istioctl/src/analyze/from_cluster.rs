@@ -1,0 +1,103 @@
+//! Objects of a cluster to analyze.
+
+use std::collections::BTreeSet;
+
+use anyhow::Context;
+use injector::analysis::cluster_state::{AnalyzedNamespace, AnalyzedPod};
+use injector::cluster::error::ClusterError;
+use injector::cluster::{hooks, namespaces, pods};
+use injector::kubernetes::webhook_configuration::Hook;
+use k8s_openapi::api::core::v1::Service;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use super::snapshot::{Snapshot, origin};
+use crate::{Streams, cluster};
+
+impl Snapshot {
+    /// Adds the objects of the cluster that are not in a file, pods of one namespace or of all.
+    pub(super) async fn add_cluster(
+        &mut self,
+        client: &Client,
+        namespace: Option<&str>,
+        control_plane: &str,
+        streams: &mut Streams<'_>,
+    ) -> anyhow::Result<()> {
+        let listed = namespaces::each(client.clone(), |namespace| {
+            let metadata = json!(namespace.metadata);
+            let origin = origin("Namespace", &metadata, String::new());
+            let labels = metadata["labels"].clone();
+            let name = origin.name.clone();
+            self.namespaces.entry(name).or_insert(AnalyzedNamespace { origin, labels });
+        });
+        listed.await.context("listing namespaces")?;
+        for object in hooks::objects(client.clone()).await.context(LISTING_WEBHOOKS)? {
+            self.add_webhook(&object, String::new());
+        }
+        self.known = cluster::injectors(client, control_plane, &self.configurations, streams).await;
+        self.add_services(client).await?;
+        self.resolve().await;
+        let of_files: BTreeSet<_> = self.pods.iter().map(|one| identity(&one.origin)).collect();
+        let mut found = Vec::new();
+        let mut take = |kind: &str, object: &mut Value, running: bool| {
+            let origin = origin(kind, &object["metadata"], String::new());
+            if of_files.contains(&identity(&origin)) {
+                return;
+            }
+            let template = if running { "" } else { "/spec/template" };
+            let mut pod = object.pointer_mut(template).map(Value::take).unwrap_or_default();
+            pod["metadata"]["namespace"] = origin.namespace.clone().into();
+            found.push(AnalyzedPod { origin, pod, running });
+        };
+        let all =
+            pods::each(client.clone(), namespace, PAGE, |mut pod| take("Pod", &mut pod, true));
+        all.await.context("listing pods")?;
+        let all = pods::each_deployment(client.clone(), namespace, PAGE, |mut deployment| {
+            take("Deployment", &mut deployment, false);
+        });
+        all.await.context("listing deployments")?;
+        self.pods.extend(found);
+        Ok(())
+    }
+
+    /// Adds the Services of webhooks that exist.
+    async fn add_services(&mut self, client: &Client) -> anyhow::Result<()> {
+        let called = self.hooks().filter_map(Hook::service);
+        let called = called.map(|(namespace, name)| (namespace.to_owned(), name.to_owned()));
+        for (namespace, name) in called.collect::<BTreeSet<_>>() {
+            let api: Api<Service> = Api::namespaced(client.clone(), &namespace);
+            let service = api.get_metadata_opt(&name).await.map_err(ClusterError::from);
+            let service = service.with_context(|| format!("Service {namespace}/{name}"))?;
+            if service.is_some() {
+                self.services.insert((namespace, name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks up the host names in the URLs of webhooks.
+    async fn resolve(&mut self) {
+        let hosts = self.hooks().filter_map(Hook::url_host).filter(|host| !host.is_empty());
+        for host in hosts.map(str::to_owned).collect::<BTreeSet<_>>() {
+            let found = tokio::net::lookup_host((host.trim_matches(['[', ']']), HTTPS)).await;
+            if let Some(error) = found.err() {
+                self.unresolved.insert(host.clone(), error.to_string());
+            }
+        }
+    }
+
+    fn hooks(&self) -> impl Iterator<Item = &Hook> {
+        self.configurations.iter().flat_map(|configuration| &configuration.hooks)
+    }
+}
+
+/// Returns the parts of an origin that identify an object.
+fn identity(origin: &injector::analysis::message::Origin) -> [String; 3] {
+    [&origin.kind, &origin.namespace, &origin.name].map(String::clone)
+}
+
+const LISTING_WEBHOOKS: &str = "listing mutatingwebhookconfigurations";
+const HTTPS: u16 = 443;
+
+/// Number of pods in memory before they are reduced.
+const PAGE: u32 = 500;

@@ -1,0 +1,83 @@
+//! Objects of files to analyze.
+
+use anyhow::anyhow;
+use injector::analysis::cluster_state::{AnalyzedNamespace, AnalyzedPod};
+use injector::manifest::{Document, Manifest, ManifestError};
+use serde_json::Value;
+
+use super::snapshot::{Snapshot, origin};
+use crate::inputs::InputFile;
+use crate::objects;
+
+impl Snapshot {
+    /// Parses the documents of files. Returns all errors.
+    pub(super) fn from_files(files: &[InputFile]) -> Result<Self, Vec<anyhow::Error>> {
+        let (mut snapshot, mut errors) = (Self::default(), Vec::new());
+        for file in files {
+            for document in Document::split(&file.text) {
+                if let Err(error) = snapshot.add_document(file, &document) {
+                    let place = format!("{file}: document {}", document.number);
+                    errors.push(anyhow!(error).context(place));
+                }
+            }
+        }
+        if errors.is_empty() { Ok(snapshot) } else { Err(errors) }
+    }
+
+    /// Sets the namespace of objects without one.
+    pub(super) fn with_default_namespace(mut self, namespace: &str) -> Self {
+        for AnalyzedPod { origin, pod, .. } in &mut self.pods {
+            if origin.namespace.is_empty() {
+                namespace.clone_into(&mut origin.namespace);
+            }
+            pod["metadata"]["namespace"] = origin.namespace.clone().into();
+        }
+        let services = std::mem::take(&mut self.services).into_iter();
+        self.services = services
+            .map(|(of, name)| if of.is_empty() { (namespace.to_owned(), name) } else { (of, name) })
+            .collect();
+        self
+    }
+
+    fn add_document(
+        &mut self,
+        file: &InputFile,
+        document: &Document<'_>,
+    ) -> Result<(), ManifestError> {
+        let manifest = Manifest::read(document)?;
+        for template in manifest.pods() {
+            let place = format!("{file}:{}", template.line);
+            let metadata = &manifest.object(template)["metadata"];
+            self.pods.push(AnalyzedPod {
+                origin: origin(&template.workload.kind, metadata, place),
+                pod: manifest.pod(template).clone(),
+                running: false,
+            });
+        }
+        // A document of another kind may have content that only its own parser understands.
+        for object in objects::parse(document.text).unwrap_or_default() {
+            self.add_object(&object, format!("{file}:{}", document.line));
+        }
+        Ok(())
+    }
+
+    fn add_object(&mut self, object: &Value, place: String) {
+        let metadata = &object["metadata"];
+        match object["kind"].as_str() {
+            Some("Namespace") => {
+                let origin = origin("Namespace", metadata, place);
+                let mut labels = metadata["labels"].clone();
+                // The API server sets this label.
+                labels["kubernetes.io/metadata.name"] = origin.name.clone().into();
+                let namespace = AnalyzedNamespace { origin, labels };
+                self.namespaces.insert(namespace.origin.name.clone(), namespace);
+            }
+            Some("Service") => {
+                let origin = origin("Service", metadata, place);
+                self.services.insert((origin.namespace, origin.name));
+            }
+            Some("MutatingWebhookConfiguration") => self.add_webhook(object, place),
+            _ => {}
+        }
+    }
+}

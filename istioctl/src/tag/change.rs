@@ -1,0 +1,231 @@
+//! Commands that set, print and remove a tag.
+
+use std::io::{BufRead, BufReader};
+
+use anyhow::{Context, anyhow, bail};
+use clap::Args;
+use documents::yaml;
+use injector::cluster::error::ClusterError;
+use injector::cluster::hooks;
+use injector::istio::revision_tag::{DEFAULT, reactivated};
+use kube::Client;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube_access::names;
+use serde_json::Value;
+
+use super::cluster_state::ClusterState;
+use super::plan::{TagPlan, WantedTag};
+use crate::cluster::{Cluster, ClusterClient};
+use crate::{Failure, Streams, cluster, output};
+
+/// Create a revision tag, or move it to another revision
+#[derive(Debug, Args)]
+pub(super) struct SetTag {
+    #[command(flatten)]
+    tag: TagFlags,
+    /// Accepted without effect: the command sets a tag without asking
+    #[arg(short = 'y', long)]
+    skip_confirmation: bool,
+}
+
+/// Print the webhook configuration of a revision tag as YAML, and change nothing
+#[derive(Debug, Args)]
+pub(super) struct GenerateTag {
+    #[command(flatten)]
+    tag: TagFlags,
+    /// Accepted without effect
+    #[arg(short = 'y', long, hide = true)]
+    skip_confirmation: bool,
+}
+
+/// Remove a revision tag
+#[derive(Debug, Args)]
+pub(super) struct RemoveTag {
+    /// The tag
+    #[arg(value_name = "TAG", value_parser = names::label)]
+    tag: String,
+    /// Remove the tag without asking, even if namespaces use it
+    #[arg(short = 'y', long)]
+    skip_confirmation: bool,
+}
+
+#[derive(Debug, Args)]
+struct TagFlags {
+    /// The tag
+    #[arg(value_name = "TAG", value_parser = names::label)]
+    tag: String,
+    /// The revision that the tag stands for
+    #[arg(short, long, value_name = "REVISION")]
+    revision: String,
+    /// Change a tag that exists
+    #[arg(long)]
+    overwrite: bool,
+    /// Name of the tag's webhook configuration; istio-revision-tag-TAG by default
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    webhook_name: String,
+    /// With the tag `default`, inject also pods without labels in namespaces without labels
+    #[arg(long)]
+    auto_inject_namespaces: bool,
+    /// Accepted without effect: the entries are those of the revision's webhook configuration
+    #[arg(short = 'd', long, value_name = "PATH", hide = true)]
+    manifests: Option<String>,
+}
+
+impl TagFlags {
+    fn wanted<'a>(&'a self, control_plane: &'a str) -> WantedTag<'a> {
+        WantedTag {
+            name: &self.tag,
+            revision: &self.revision,
+            webhook: &self.webhook_name,
+            inject_by_default: self.auto_inject_namespaces,
+            overwrite: self.overwrite,
+            control_plane,
+        }
+    }
+
+    /// Returns the changes that set the tag.
+    async fn plan(
+        &self,
+        client: &Client,
+        control_plane: &str,
+        streams: &mut Streams<'_>,
+    ) -> anyhow::Result<TagPlan> {
+        let state = ClusterState::read(client, streams).await?;
+        Ok(self.wanted(control_plane).plan(&state)?)
+    }
+}
+
+impl SetTag {
+    pub(super) fn run(
+        &self,
+        cluster_client: ClusterClient<'_>,
+        streams: &mut Streams<'_>,
+    ) -> Result<(), Failure> {
+        let applied = cluster::ask(cluster_client.flags, async |Cluster { client, name }| {
+            let plan = self.tag.plan(&client, cluster_client.control_plane, streams).await;
+            let plan = plan.context(name.clone())?;
+            // A rejected change must leave the others undone.
+            for dry_run in [true, false] {
+                // Between the two, both inject, and the second injection changes nothing.
+                for configuration in [&plan.configuration].into_iter().chain(&plan.deactivated) {
+                    apply(&client, configuration, dry_run).await.context(name.clone())?;
+                }
+            }
+            Ok(plan)
+        });
+        let plan = applied.map_err(Failure::from_error)?;
+        let TagFlags { tag, revision, .. } = &self.tag;
+        for configuration in &plan.deactivated {
+            let title = title(name_of(configuration));
+            streams.say(&format!("note: {title} is deactivated; tag {tag:?} replaces it"));
+        }
+        let text = format!(
+            "Revision tag {tag:?} created, referencing control plane revision {revision:?}. To \
+             enable injection using this\nrevision tag, use 'kubectl label namespace <NAMESPACE> \
+             istio.io/rev={tag}'\n"
+        );
+        output::write(streams.output, &text).map_err(Failure::from_error)
+    }
+}
+
+impl GenerateTag {
+    pub(super) fn run(
+        &self,
+        cluster_client: ClusterClient<'_>,
+        streams: &mut Streams<'_>,
+    ) -> Result<(), Failure> {
+        let plan = cluster::ask(cluster_client.flags, async |Cluster { client, name }| {
+            self.tag.plan(&client, cluster_client.control_plane, streams).await.context(name)
+        });
+        let plan = plan.map_err(Failure::from_error)?;
+        let mut text = String::new();
+        for configuration in [&plan.configuration].into_iter().chain(&plan.deactivated) {
+            let document = yaml::to_string(configuration).context("writing YAML");
+            text.push_str("---\n");
+            text.push_str(&document.map_err(Failure::from_error)?);
+        }
+        output::write(streams.output, &text).map_err(Failure::from_error)
+    }
+}
+
+impl RemoveTag {
+    pub(super) fn run(
+        &self,
+        cluster_client: ClusterClient<'_>,
+        streams: &mut Streams<'_>,
+    ) -> Result<(), Failure> {
+        let Self { tag, .. } = self;
+        let removed = cluster::ask(cluster_client.flags, async |Cluster { client, name }| {
+            self.remove(&client, streams).await.context(name)
+        });
+        removed.map_err(Failure::from_error)?;
+        let text = format!("Revision tag {tag} removed\n");
+        output::write(streams.output, &text).map_err(Failure::from_error)
+    }
+
+    async fn remove(&self, client: &Client, streams: &mut Streams<'_>) -> anyhow::Result<()> {
+        let Self { tag, .. } = self;
+        let state = ClusterState::read(client, streams).await?;
+        let configurations: Vec<_> = state.of_tag(tag).map(|parsed| parsed.name.clone()).collect();
+        if configurations.is_empty() {
+            bail!(
+                "cannot remove tag {tag:?}: cannot find MutatingWebhookConfiguration for tag\n  \
+                 hint: istioctl tag list shows the tags"
+            );
+        }
+        let namespaces = state.namespaces_of(tag);
+        if !namespaces.is_empty() && !self.skip_confirmation {
+            let (count, names) = (namespaces.len(), namespaces.join(", "));
+            streams.say(&format!(
+                "Caution, found {count} namespace(s) still injected by tag {tag:?}: {names}\n\
+                 Proceed with operation? [y/N]"
+            ));
+            let mut answer = String::new();
+            let read = BufReader::new(&mut *streams.input).read_line(&mut answer);
+            read.context("standard input")?;
+            if !["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()) {
+                bail!("revision tag {tag} is not removed\n  hint: -y removes it without asking");
+            }
+        }
+        let replaced: Vec<_> = state.of_revision(DEFAULT).filter(|_| tag == DEFAULT).collect();
+        for (parsed, object) in replaced.iter().filter(|(parsed, _)| parsed.is_deactivated()) {
+            let title = title(&parsed.name);
+            if let Some(configuration) = reactivated(object) {
+                apply(client, &configuration, false).await?;
+                streams.say(&format!("note: {title} is active again"));
+            } else {
+                streams.say(&format!("note: {title} stays deactivated; install it again"));
+            }
+        }
+        let api = hooks::api(client.clone());
+        for name in configurations {
+            let deleted = api.delete(&name, &DeleteParams::default()).await;
+            deleted.map_err(ClusterError::from).with_context(|| title(&name))?;
+        }
+        Ok(())
+    }
+}
+
+/// Applies a configuration. The field manager takes over fields of others, such as selectors of a
+/// deactivated configuration.
+async fn apply(client: &Client, configuration: &Value, dry_run: bool) -> anyhow::Result<()> {
+    let name = name_of(configuration);
+    let parameters = PatchParams { dry_run, ..PatchParams::apply(MANAGER).force() };
+    let api = hooks::api(client.clone());
+    let applied = api.patch(name, &parameters, &Patch::Apply(configuration)).await;
+    applied.map(drop).map_err(|error| {
+        let rejected = if dry_run { "rejected by the API server" } else { "applying" };
+        anyhow!(ClusterError::from(error)).context(format!("{}: {rejected}", title(name)))
+    })
+}
+
+fn name_of(configuration: &Value) -> &str {
+    configuration["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+fn title(name: &str) -> String {
+    format!("MutatingWebhookConfiguration {name}")
+}
+
+/// Field manager of server-side apply.
+const MANAGER: &str = "istioctl-tag";

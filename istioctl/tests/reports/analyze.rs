@@ -1,0 +1,99 @@
+//! `istioctl analyze` with the API server and with files alone.
+
+use std::fmt::Write;
+use std::fs;
+
+use e2e::api_servers::ApiServers;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::shop::Shop;
+
+pub(crate) fn reports_injection(server: &ApiServers) {
+    let mut shop = Shop::open(server, "analyze");
+    let injector = shop.fixture.start(&["--enable-native-sidecars", "true"]);
+    shop.namespace("analyze-bare", &json!({}));
+    shop.namespace("analyze", &json!({}));
+    shop.pod("analyze", "early", &json!({}));
+    let quiet =
+        json!({"metadata": {"annotations": {"galley.istio.io/analyze-suppress": "IST0103"}}});
+    shop.pod("analyze", "quiet", &quiet);
+    shop.namespace("analyze", &json!({"istio-injection": "enabled"}));
+    shop.hook(&injector);
+    shop.pod("analyze", "late", &json!({}));
+    let directory = TempDir::new().unwrap();
+    for (name, text) in FILES {
+        fs::write(directory.path().join(name), text).unwrap();
+    }
+    let mut shown = String::new();
+    let mut session = |args: &str| {
+        let given = args.replace("DIR", directory.path().to_str().unwrap());
+        let words = given.split(' ').filter(|word| !word.is_empty());
+        // A space in an argument stands as `+`.
+        let words: Vec<_> = words.map(|word| word.replace('+', " ")).collect();
+        let words = ["analyze"].into_iter().chain(words.iter().map(String::as_str));
+        let (code, output, messages) = shop.istioctl(&words.collect::<Vec<_>>());
+        let messages = Shop::shown(&messages, server.admin_kubeconfig().to_str().unwrap());
+        let text = format!("{output}{messages}exit {}", code.unwrap());
+        let text = text.replace(directory.path().to_str().unwrap(), "DIR");
+        writeln!(shown, "$ analyze {args}\n{text}\n").unwrap();
+        output
+    };
+    session("--list-analyzers");
+    session("-n analyze-bare");
+    session("-n analyze-bare --output-threshold Warning");
+    session("-n analyze");
+    session("-n analyze --failure-threshold warning --output-threshold Warning");
+    session("-n analyze --output-threshold Warning -S IST0103=Pod+*.analyze");
+    // Objects of files count as if they were applied.
+    session("-n analyze-bare --output-threshold Warning DIR/gateway.yaml");
+    session("-n analyze-bare --output-threshold Warning DIR/gateway.yaml DIR/namespace.yaml");
+    session("--use-kube=false DIR");
+    let json = session("--use-kube=false -n analyze-bare -o json DIR/gateway.yaml");
+    let messages: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(messages[0]["code"], "IST0146");
+    session("--use-kube=false -n analyze-bare -o yaml DIR/gateway.yaml");
+    session("--use-kube=false DIR/namespace.yaml -n other");
+    session("--use-kube=false DIR/services.yaml");
+    session("-n no-such-namespace");
+    session("--use-kube=false");
+    session("--use-kube=false DIR/gone.yaml");
+    session("--failure-threshold Fatal");
+    session("-S IST0103");
+    insta::assert_snapshot!("analyze", shown);
+
+    // Stale images, and all namespaces.
+    shop.configure("global: {hub: registry.example, tag: 9.9.9}");
+    let (code, output, _) = shop.istioctl(&["analyze", "-A", "--output-threshold", "Warning"]);
+    assert_eq!(code, Some(0), "{output}");
+    assert!(output.contains("Warning [IST0103] (Pod analyze/early) "), "{output}");
+    let stale = output.lines().find(|line| line.contains("[IST0158] (Namespace analyze) "));
+    assert!(stale.is_some_and(|line| line.contains("(pod names: [late])")), "{output}");
+}
+
+const FILES: [(&str, &str); 4] = [
+    ("gateway.yaml", GATEWAY),
+    ("namespace.yaml", NAMESPACE),
+    ("services.yaml", "kind: Service\napiVersion: v1\n"),
+    ("webhooks.yaml", WEBHOOKS),
+];
+
+const GATEWAY: &str = "\
+# A gateway by injection.
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: gateway}
+spec:
+  template:
+    metadata: {annotations: {inject.istio.io/templates: gateway}}
+    spec:
+      containers: [{name: istio-proxy, image: auto}]
+";
+
+const NAMESPACE: &str = "\
+apiVersion: v1
+kind: Namespace
+metadata: {name: analyze-bare, labels: {istio-injection: enabled, istio.io/rev: canary}}
+";
+
+const WEBHOOKS: &str = include_str!("../../../manifests/base/webhook.yaml");

@@ -1,0 +1,108 @@
+//! `istioctl tag` with the API server.
+
+use std::fmt::Write;
+
+use e2e::api_servers::ApiServers;
+use serde_json::{Value, json};
+
+use crate::command::istioctl;
+use crate::shop::Shop;
+
+pub(crate) fn is_set_moved_and_removed(server: &ApiServers) {
+    let shop = Shop::open(server, "tags");
+    let injector = shop.fixture.start(&["--enable-native-sidecars", "true"]);
+    shop.hook(&injector);
+    shop.hook_canary(&injector);
+    shop.namespace("tagged", &json!({"istio.io/rev": "prod"}));
+    shop.namespace("enabled", &json!({"istio-injection": "enabled"}));
+    let mut session = Session { shop: &shop, shown: String::new() };
+    session.run("list", "");
+    session.run("generate prod --revision canary", "");
+    session.run("list", "");
+    assert_eq!(injecting(&shop, "tagged"), [""; 0]);
+
+    session.run("set prod --revision canary", "");
+    assert_eq!(injecting(&shop, "tagged"), ["istio-revision-tag-prod-control-tags"]);
+    assert_eq!(revision_of_new_pod(&shop, "tagged"), "default");
+    session.run("set prod --revision default", "");
+    session.run("set prod --revision default --overwrite --webhook-name other", "");
+    session.run("set canary --revision default", "");
+    session.run("set prod --revision gone --overwrite", "");
+    session.run("set Prod_1 --revision canary", "");
+    session.run("set prod", "");
+    session.run("set other --revision canary --webhook-name hooks-tags", "");
+    session.run("list", "");
+    session.run("set prod --revision default --overwrite", "");
+    session.run("list -o json", "");
+
+    // The tag `default` replaces the default revision, so that one webhook injects.
+    session.run("set default --revision canary", "");
+    assert_eq!(injecting(&shop, "enabled"), ["istio-revision-tag-default-control-tags"]);
+    assert_eq!(revision_of_new_pod(&shop, "enabled"), "default");
+    // Other stories leave namespaces with this label.
+    let tags: Value = serde_json::from_str(&shop.output(&["tag", "list", "-o", "json"])).unwrap();
+    assert_eq!((&tags[0]["tag"], &tags[0]["revision"]), (&json!("default"), &json!("canary")));
+    assert!(tags[0]["namespaces"].as_array().unwrap().contains(&json!("enabled")), "{tags}");
+    session.run("remove default -y", "");
+    assert_eq!(injecting(&shop, "enabled"), ["hooks-tags"]);
+
+    session.run("remove prod", "n\n");
+    session.run("remove prod", "y\n");
+    session.run("remove prod", "");
+    assert_eq!(injecting(&shop, "tagged"), [""; 0]);
+
+    shop.kubectl(&["delete", "mutatingwebhookconfiguration", "hooks-tags"], "");
+    shop.fixture.apply(&{
+        let mut second = shop.get(&["mutatingwebhookconfiguration", "hooks-tags-canary"]);
+        let metadata = json!({"name": "hooks-tags", "labels": second["metadata"]["labels"]});
+        second["metadata"] = metadata;
+        second
+    });
+    session.run("generate prod --revision canary", "");
+    insta::assert_snapshot!("tag", session.shown);
+}
+
+struct Session<'a> {
+    shop: &'a Shop<'a>,
+    shown: String,
+}
+
+impl Session<'_> {
+    fn run(&mut self, args: &str, input: &str) {
+        let kubeconfig = self.shop.server.admin_kubeconfig();
+        let kubeconfig = kubeconfig.to_str().unwrap();
+        let flags = ["-c", kubeconfig, "-i", &self.shop.fixture.namespace, "tag"];
+        let args_of: Vec<_> = flags.into_iter().chain(args.split(' ')).collect();
+        let (code, output, messages) = istioctl(&args_of, input);
+        let text = format!("{output}{}", Shop::shown(&messages, kubeconfig));
+        let ca = regex::Regex::new("caBundle: .*").unwrap();
+        let url = regex::Regex::new("https://[0-9.:]+/inject").unwrap();
+        let text = url.replace_all(&text, "https://INJECTOR/inject");
+        let text = ca.replace_all(&text, "caBundle: CA");
+        writeln!(self.shown, "$ tag {args}\n{input}{text}exit {}\n", code.unwrap()).unwrap();
+    }
+}
+
+/// Returns the names of the webhook configurations that inject a pod without labels.
+fn injecting(shop: &Shop<'_>, namespace: &str) -> Vec<String> {
+    let args = ["x", "check-inject", "-n", namespace, "-l", "app=web", "-o", "json"];
+    let (code, output, messages) = shop.istioctl(&args);
+    assert_eq!(code, Some(0), "{messages}");
+    let report: Value = serde_json::from_str(&output).unwrap();
+    let webhooks = report[0]["webhooks"].as_array().unwrap().iter();
+    let injecting = webhooks.filter(|one| one["injected"] == true);
+    injecting.map(|one| one["webhook"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Returns the revision of the program that injects a new pod.
+fn revision_of_new_pod(shop: &Shop<'_>, namespace: &str) -> String {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": namespace},
+        "spec": {
+            "serviceAccountName": "default", "containers": [{"name": "app", "image": "app"}],
+        },
+    });
+    let args = ["create", "--dry-run=server", "-o", "json", "-f", "-"];
+    let created: Value = serde_json::from_str(&shop.kubectl(&args, &pod.to_string())).unwrap();
+    created["metadata"]["annotations"]["istio.io/rev"].as_str().unwrap_or_default().to_owned()
+}
