@@ -6,6 +6,7 @@ pub mod cluster_state;
 mod image_auto;
 pub mod message;
 mod namespaces;
+pub mod overlaps;
 mod pods;
 pub mod suppression;
 #[cfg(test)]

@@ -3,13 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use serde_json::{Value, json};
-
 use super::cluster_state::ClusterState;
 use super::message::{Level, Message, MessageKind, Origin};
-use crate::inject::reinject::status::STATUS;
-use crate::istio::labels::{INJECT, REVISION};
-use crate::kubernetes::webhook_configuration::{Hook, HookConfiguration};
+use super::overlaps::overlapping_entries;
+use crate::kubernetes::webhook_configuration::Hook;
 
 /// Returns the messages about webhooks that are invalid, overlap, or call a Service that does not
 /// exist.
@@ -35,21 +32,8 @@ pub(super) fn overlaps_and_services(state: &ClusterState<'_>) -> Vec<Message> {
     messages
 }
 
-/// Returns one message for each webhook configuration that injects pods which another one, or
-/// another entry of it, injects too.
+/// Returns one message for each webhook configuration that overlaps with others.
 fn overlaps(state: &ClusterState<'_>) -> Vec<Message> {
-    let mut overlaps: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-    for (namespace, pod) in label_combinations(state.injectors.configurations) {
-        let calling = calling(state.injectors.configurations, &namespace, pod);
-        for (index, (configuration, _)) in calling.iter().enumerate() {
-            let others = calling.iter().enumerate().filter(|(other, _)| *other != index);
-            let others = others.map(|(_, (other, hook))| format!("{}/{}", other.name, hook.name));
-            let others: Vec<_> = others.collect();
-            if !others.is_empty() {
-                overlaps.entry(&configuration.name).or_default().extend(others);
-            }
-        }
-    }
     let message = |(name, others): (&str, BTreeSet<String>)| {
         let others: Vec<_> = others.into_iter().collect();
         let text = format!(
@@ -58,59 +42,7 @@ fn overlaps(state: &ClusterState<'_>) -> Vec<Message> {
         );
         Message::new(&INVALID, &origin(state, name), text)
     };
-    overlaps.into_iter().map(message).collect()
-}
-
-/// Returns the entries by which the API server calls injectors for a pod.
-fn calling<'a>(
-    configurations: &'a [HookConfiguration],
-    namespace: &Value,
-    mut pod: Value,
-) -> Vec<(&'a HookConfiguration, &'a Hook)> {
-    let mut calling = Vec::new();
-    for configuration in configurations {
-        // Only the API server knows if an unsupported condition holds.
-        let hooks = configuration.hooks.iter().filter(|hook| {
-            hook.asks(namespace, &pod) && hook.unknown_conditions().next().is_none()
-        });
-        calling.extend(hooks.map(|hook| (configuration, hook)));
-        if !calling.is_empty() {
-            // An entry may exclude injected pods.
-            pod["metadata"]["annotations"][STATUS] = "{}".into();
-        }
-    }
-    calling
-}
-
-/// Returns all combinations of Istio's labels on a namespace and a pod.
-fn label_combinations(configurations: &[HookConfiguration]) -> Vec<(Value, Value)> {
-    let names = configurations.iter().flat_map(|one| [Some(&one.revision), one.tag.as_ref()]);
-    let names: BTreeSet<_> = names.flatten().map(String::as_str).collect();
-    let revisions: Vec<_> = [None].into_iter().chain(names.into_iter().map(Some)).collect();
-    let labels = |key: &str, values: &[Option<&str>]| {
-        let mut all = Vec::new();
-        for revision in &revisions {
-            for value in values {
-                let mut labels = json!({});
-                for (key, value) in [(REVISION, *revision), (key, *value)] {
-                    if let Some(value) = value {
-                        labels[key] = value.into();
-                    }
-                }
-                all.push(labels);
-            }
-        }
-        all
-    };
-    let namespaces = labels("istio-injection", &[None, Some("enabled"), Some("disabled")]);
-    let pods = labels(INJECT, &[None, Some("true"), Some("false")]);
-    let mut combinations = Vec::new();
-    for namespace in &namespaces {
-        for pod in &pods {
-            combinations.push((namespace.clone(), json!({"metadata": {"labels": pod}})));
-        }
-    }
-    combinations
+    overlapping_entries(state.injectors.configurations).into_iter().map(message).collect()
 }
 
 /// Returns the messages about URLs of webhooks whose host is an address, absent, or unknown to DNS.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::labels::{INJECT, REVISION};
 use crate::kubernetes::webhook_configuration::{DEACTIVATED, TAG};
 
-/// A revision tag: a second name of a revision, for the label `istio.io/rev` of namespaces and pods.
+/// A revision tag: a second name of a revision, for the label `istio.io/rev`.
 #[derive(Clone, Copy, Debug)]
 pub struct RevisionTag<'a> {
     /// Name of the tag.

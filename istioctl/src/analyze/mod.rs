@@ -66,6 +66,12 @@ pub(super) struct Analyze {
     /// Output format
     #[arg(short, long, value_enum, default_value = "log")]
     output: AnalysisForm,
+    /// Accepted without effect: the output has no colours
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true)]
+    color: Option<Option<bool>>,
+    /// Accepted without effect: other files are ignored
+    #[arg(long, hide = true)]
+    ignore_unknown: bool,
 }
 
 /// Level of messages, spelt as in Istio.

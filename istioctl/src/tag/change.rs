@@ -23,7 +23,7 @@ use crate::{Failure, Streams, cluster, output};
 pub(super) struct SetTag {
     #[command(flatten)]
     tag: TagFlags,
-    /// Accepted without effect: the command sets a tag without asking
+    /// Set the tag without asking, even if another webhook injects the same pods
     #[arg(short = 'y', long)]
     skip_confirmation: bool,
 }
@@ -104,6 +104,14 @@ impl SetTag {
         let applied = cluster::ask(cluster_client.flags, async |Cluster { client, name }| {
             let plan = self.tag.plan(&client, cluster_client.control_plane, streams).await;
             let plan = plan.context(name.clone())?;
+            if let Some(caution) = plan.caution().filter(|_| !self.skip_confirmation)
+                && !confirm(&caution, streams)?
+            {
+                bail!(
+                    "revision tag {} is not set\n  hint: -y sets it without asking",
+                    self.tag.tag
+                );
+            }
             // A rejected change must leave the others undone.
             for dry_run in [true, false] {
                 // Between the two, both inject, and the second injection changes nothing.
@@ -118,6 +126,12 @@ impl SetTag {
         for configuration in &plan.deactivated {
             let title = title(name_of(configuration));
             streams.say(&format!("note: {title} is deactivated; tag {tag:?} replaces it"));
+        }
+        if plan.configuration["webhooks"][0]["clientConfig"]["caBundle"].is_null() {
+            streams.say(
+                "warning: the webhook of the revision has no caBundle yet, so the tag has none\n  \
+                 hint: set the tag again with --overwrite when it has one",
+            );
         }
         let text = format!(
             "Revision tag {tag:?} created, referencing control plane revision {revision:?}. To \
@@ -138,6 +152,9 @@ impl GenerateTag {
             self.tag.plan(&client, cluster_client.control_plane, streams).await.context(name)
         });
         let plan = plan.map_err(Failure::from_error)?;
+        if let Some(caution) = plan.caution() {
+            streams.say(&caution);
+        }
         let mut text = String::new();
         for configuration in [&plan.configuration].into_iter().chain(&plan.deactivated) {
             let document = yaml::to_string(configuration).context("writing YAML");
@@ -176,14 +193,10 @@ impl RemoveTag {
         let namespaces = state.namespaces_of(tag);
         if !namespaces.is_empty() && !self.skip_confirmation {
             let (count, names) = (namespaces.len(), namespaces.join(", "));
-            streams.say(&format!(
-                "Caution, found {count} namespace(s) still injected by tag {tag:?}: {names}\n\
-                 Proceed with operation? [y/N]"
-            ));
-            let mut answer = String::new();
-            let read = BufReader::new(&mut *streams.input).read_line(&mut answer);
-            read.context("standard input")?;
-            if !["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()) {
+            let caution = format!(
+                "Caution, found {count} namespace(s) still injected by tag {tag:?}: {names}"
+            );
+            if !confirm(&caution, streams)? {
                 bail!("revision tag {tag} is not removed\n  hint: -y removes it without asking");
             }
         }
@@ -204,6 +217,14 @@ impl RemoveTag {
         }
         Ok(())
     }
+}
+
+/// Asks the user to confirm a change.
+fn confirm(caution: &str, streams: &mut Streams<'_>) -> anyhow::Result<bool> {
+    streams.say(&format!("{caution}\nProceed with operation? [y/N]"));
+    let mut answer = String::new();
+    BufReader::new(&mut *streams.input).read_line(&mut answer).context("standard input")?;
+    Ok(["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()))
 }
 
 /// Applies a configuration. The field manager takes over fields of others, such as selectors of a

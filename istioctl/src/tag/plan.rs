@@ -1,6 +1,8 @@
 //! Changes of webhook configurations that set a tag.
 
+use injector::analysis::overlaps::overlapping_entries;
 use injector::istio::revision_tag::{DEFAULT, RevisionTag, deactivated};
+use injector::kubernetes::webhook_configuration::HookConfiguration;
 use serde_json::Value;
 
 use super::cluster_state::ClusterState;
@@ -24,6 +26,21 @@ pub(super) struct TagPlan {
     pub(super) configuration: Value,
     /// Changes to the configurations of the default revision, which the tag `default` replaces.
     pub(super) deactivated: Vec<Value>,
+    /// Entries of other webhook configurations that would inject the same pods.
+    pub(super) overlaps: Vec<String>,
+}
+
+impl TagPlan {
+    /// Describes pods that would be injected twice.
+    pub(super) fn caution(&self) -> Option<String> {
+        let name = self.configuration["metadata"]["name"].as_str().unwrap_or_default();
+        (!self.overlaps.is_empty()).then(|| {
+            format!(
+                "Caution, MutatingWebhookConfiguration {name} and {} would inject the same pods",
+                self.overlaps.join(", ")
+            )
+        })
+    }
 }
 
 /// A tag that cannot be set.
@@ -94,8 +111,10 @@ impl WantedTag<'_> {
         let configuration =
             tag.configuration(source).ok_or_else(|| TagError::NoEntry(source_name()))?;
         let replaced = state.of_revision(DEFAULT).filter(|_| is_default);
-        let deactivated = replaced.filter_map(|(_, object)| deactivated(object)).collect();
-        Ok(TagPlan { configuration, deactivated })
+        let deactivated: Vec<_> = replaced.filter_map(|(_, object)| deactivated(object)).collect();
+        let changed: Vec<_> = deactivated.iter().chain([&configuration]).collect();
+        let overlaps = new_overlaps(state, &changed, &webhook);
+        Ok(TagPlan { configuration, deactivated, overlaps })
     }
 
     /// Returns the webhook configuration of the revision.
@@ -134,4 +153,18 @@ impl WantedTag<'_> {
             namespace => format!("istio-revision-tag-{name}-{namespace}"),
         }
     }
+}
+
+/// Returns the entries of other configurations that would overlap with this one after the changes.
+fn new_overlaps(state: &ClusterState, changed: &[&Value], webhook: &str) -> Vec<String> {
+    let is_changed = |name: &str| changed.iter().any(|one| one["metadata"]["name"] == name);
+    let kept = state.configurations.iter().map(|(parsed, _)| parsed);
+    let kept = kept.filter(|parsed| !is_changed(&parsed.name)).cloned();
+    // A deactivated configuration overlaps with none, so only that of the tag is added.
+    let tag = changed.iter().filter(|one| one["metadata"]["name"] == webhook);
+    let tag = tag.filter_map(|one| HookConfiguration::read(one).ok().flatten());
+    let mut configurations: Vec<_> = kept.chain(tag).collect();
+    configurations.sort_by(|one, other| one.name.cmp(&other.name));
+    let overlaps = overlapping_entries(&configurations).remove(webhook);
+    overlaps.into_iter().flatten().collect()
 }

@@ -46,6 +46,21 @@ pub(crate) fn is_set_moved_and_removed(server: &ApiServers) {
     session.run("remove default -y", "");
     assert_eq!(injecting(&shop, "enabled"), ["hooks-tags"]);
 
+    // The second webhook calls the default revision for the label of the tag `both`.
+    let mut second = shop.get(&["mutatingwebhookconfiguration", "hooks-tags"]);
+    second["metadata"] = json!({"name": "second", "labels": {"istio.io/rev": "second"}});
+    let entries = second["webhooks"].as_array_mut().unwrap();
+    entries.truncate(1);
+    entries[0]["namespaceSelector"] = json!({"matchLabels": {"istio.io/rev": "both"}});
+    entries[0]["clientConfig"].as_object_mut().unwrap().remove("caBundle");
+    shop.fixture.apply(&second);
+    session.run("set both --revision canary", "n\n");
+    session.run("set both --revision canary -y", "");
+    session.run("remove both -y", "");
+    session.run("set bare --revision second", "");
+    session.run("remove bare -y", "");
+    shop.kubectl(&["delete", "mutatingwebhookconfiguration", "second"], "");
+
     session.run("remove prod", "n\n");
     session.run("remove prod", "y\n");
     session.run("remove prod", "");
