@@ -52,10 +52,10 @@ pub(super) struct Analyze {
     )]
     use_kube: bool,
     /// Level of the messages that make the command fail
-    #[arg(long, value_enum, ignore_case = true, default_value = "Error")]
+    #[arg(long, value_name = "LEVEL", value_enum, ignore_case = true, default_value = "Error")]
     failure_threshold: Threshold,
     /// Lowest level of the messages to print
-    #[arg(long, value_enum, ignore_case = true, default_value = "Info")]
+    #[arg(long, value_name = "LEVEL", value_enum, ignore_case = true, default_value = "Info")]
     output_threshold: Threshold,
     /// Leave out messages of a code about an object, `*` stands for any text. May be repeated
     #[arg(short = 'S', long, value_name = "CODE=RESOURCE", value_parser = Suppression::parse)]
@@ -67,8 +67,14 @@ pub(super) struct Analyze {
     #[arg(short, long, value_enum, default_value = "log")]
     output: AnalysisForm,
     /// Accepted without effect: the output has no colours
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true)]
-    color: Option<Option<bool>>,
+    #[arg(
+        long,
+        hide = true,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
+    color: Option<bool>,
     /// Accepted without effect: other files are ignored
     #[arg(long, hide = true)]
     ignore_unknown: bool,
