@@ -77,6 +77,9 @@ impl CheckReport {
                 "{place}ERROR: multiple webhooks will inject, which can lead to errors"
             ));
         }
+        if self.webhooks.is_empty() {
+            messages.push(format!("{place}{NO_WEBHOOK}"));
+        }
         if self.checked.running {
             messages.extend(self.difference());
         }
@@ -136,3 +139,5 @@ fn injection(webhook: &Explanation) -> String {
         warnings.collect::<String>()
     )
 }
+
+const NO_WEBHOOK: &str = "note: no MutatingWebhookConfiguration of the cluster calls an injector";

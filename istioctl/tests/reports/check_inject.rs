@@ -13,7 +13,6 @@ use crate::shop::Shop;
 pub(crate) fn reads_files(server: &ApiServers) {
     let shop = Shop::open(server, "files");
     let injector = shop.fixture.start(&["--enable-native-sidecars", "true"]);
-    shop.hook(&injector);
     shop.namespace("files", &json!({"istio-injection": "enabled"}));
     let directory = TempDir::new().unwrap();
     for (name, text) in FILES {
@@ -37,6 +36,8 @@ pub(crate) fn reads_files(server: &ApiServers) {
         writeln!(shown, "$ check-inject {}\n{text}\n", args.join(" ")).unwrap();
         output
     };
+    session(&["-f", "DIR/web.yaml", "-n", "files"]);
+    shop.hook(&injector);
     session(&["-f", "DIR/web.yaml", "-n", "files"]);
     session(&["-f", "DIR/more", "-R"]);
     session(&["-f", "DIR/services.yaml"]);
