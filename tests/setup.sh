@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Brings a Debian machine to where the tests can run: system packages, the
-# Kubernetes programs, CoreDNS, a gRPC application, Envoy, promtool. Does nothing, quickly,
+# Kubernetes programs, CoreDNS, a gRPC application, Envoy, promtool, mdBook. Does nothing, quickly,
 # when all of it is there. What is built or downloaded is kept outside the tree,
 # for every checkout.
 set -euo pipefail
@@ -8,6 +8,7 @@ cd "$(dirname "$0")"
 
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/outrigger"
 envoy_version=$(<envoy-version)
+mdbook_version=$(<mdbook-version)
 kubernetes_version=$(awk '$1 == "k8s.io/kubernetes" { print $2 }' kubernetes/go.mod)
 coredns_version=$(awk '$2 == "github.com/coredns/coredns" { print $3 }' coredns/go.mod)
 grpc_version=$(awk '$2 == "google.golang.org/grpc" { print $3 }' grpc/go.mod)
@@ -23,6 +24,7 @@ main() {
     build grpc "$grpc_version" grpc-application
     fetch_envoy
     fetch_promtool
+    install_mdbook
 }
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -44,6 +46,7 @@ install_packages() {
     need zstd zstd
     need openssl openssl
     need busybox busybox-static
+    need chromium chromium
     [[ -x /usr/lib/cni/bridge ]] || missing+=(containernetworking-plugins)
     [[ ${#missing[@]} -eq 0 ]] && return
     [[ $(id -u) -eq 0 ]] || die "root is needed, to install ${missing[*]} and to run the tests"
@@ -135,6 +138,17 @@ fetch_promtool() {
     cp "$download/files/usr/bin/promtool" "$folder/new"
     mv "$folder/new" "$folder/promtool"
     rm -rf "$download"
+}
+
+# A tool of this version, not a dependency: its licence is the MPL.
+install_mdbook() {
+    local folder="$cache/mdbook-$mdbook_version" build
+    [[ -x $folder/bin/mdbook ]] && return
+    say "building mdBook $mdbook_version into $folder (once; some minutes)"
+    build=$(mktemp -d)
+    CARGO_TARGET_DIR="$build" cargo install --locked --quiet mdbook --version "$mdbook_version" \
+        --no-default-features --features search --root "$folder" >&2
+    rm -rf "$build"
 }
 
 main "$@"

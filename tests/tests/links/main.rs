@@ -1,0 +1,83 @@
+//! Links of the documentation, and the table of contents of the site.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panic")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path, PathBuf};
+
+use e2e::markdown::{Page, tracked};
+use e2e::programs::repository;
+
+#[test]
+fn every_link_has_a_target() {
+    let pages: BTreeMap<_, _> =
+        all().into_iter().map(|path| (path.clone(), Page::read(&path).unwrap())).collect();
+    let mut wrong = Vec::new();
+    for page in pages.values() {
+        for link in page.links.iter().filter(|link| !link.contains("://")) {
+            let (path, anchor) = link.split_once('#').map_or((link.as_str(), None), |(path, anchor)| {
+                (path, Some(anchor))
+            });
+            let target = resolve(&page.path, path);
+            let there = repository().join(&target);
+            // A folder has no page in the site.
+            let exists = there.is_file() && (path.is_empty() || !path.ends_with('/'));
+            let has_anchor = anchor.is_none_or(|anchor| {
+                pages.get(&target).is_some_and(|page| page.has_anchor(anchor))
+            });
+            if !exists || !has_anchor {
+                wrong.push(format!("{}: {link}", page.path));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "links without a target:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn summary_lists_every_page_once() {
+    let summary = Page::read("docs/SUMMARY.md").unwrap();
+    let listed: Vec<_> = summary.links.iter().map(|link| resolve(&summary.path, link)).collect();
+    let distinct: BTreeSet<_> = listed.iter().cloned().collect();
+    assert_eq!(distinct.len(), listed.len(), "a page is listed twice: {listed:?}");
+    let pages = all().into_iter().filter(|path| path != "docs/SUMMARY.md");
+    assert_eq!(distinct, pages.collect());
+}
+
+#[test]
+fn links_to_the_tree_are_files_of_the_site() {
+    let files: BTreeSet<_> = tracked(&SITE).unwrap().into_iter().collect();
+    let mut wrong = Vec::new();
+    for page in all().into_iter().map(|path| Page::read(&path).unwrap()) {
+        for link in page.links.iter().filter(|link| !link.contains("://")) {
+            let path = link.split('#').next().unwrap_or_default();
+            if !files.contains(&resolve(&page.path, path)) {
+                wrong.push(format!("{}: {link}", page.path));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "links to files that docs/site.sh does not copy:\n{}", wrong.join("\n"));
+}
+
+/// Returns the paths of all pages of the site.
+fn all() -> Vec<String> {
+    let files = tracked(&SITE).unwrap();
+    files.into_iter().filter(|path| path.ends_with(".md")).collect()
+}
+
+/// Returns the path of a link's target from the root of the repository.
+fn resolve(page: &str, link: &str) -> String {
+    if link.is_empty() {
+        return page.to_owned();
+    }
+    let mut path = PathBuf::new();
+    for part in Path::new(page).parent().unwrap().join(link).components() {
+        match part {
+            Component::ParentDir => assert!(path.pop(), "{page}: {link} leaves the repository"),
+            part => path.push(part),
+        }
+    }
+    path.to_str().unwrap().to_owned()
+}
+
+/// What `docs/site.sh` copies: the pages, and the files to which they link.
+const SITE: [&str; 3] = [":(glob)*.md", "docs", "manifests"];
