@@ -98,7 +98,8 @@ reference: ## Write docs/reference/ and docs/annotations.md from the code
 	OUTRIGGER_REFERENCE=write cargo test --locked --quiet $(TESTED) --exclude e2e --exclude fuzz --lib -- \
 	    reference::page_is_current the_reference_page_is_current
 
-site: setup ## Build the documentation as a site in target/site: open index.html
+site: ## Build the documentation as a site in target/site: open index.html
+	tests/setup.sh mdbook
 	docs/site.sh "$(MDBOOK)" "$(TARGET_DIR)/site"
 
 # The workspace's own lock file is checked by every build.

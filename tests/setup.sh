@@ -2,7 +2,7 @@
 # Brings a Debian machine to where the tests can run: system packages, the
 # Kubernetes programs, CoreDNS, a gRPC application, Envoy, promtool, mdBook. Does nothing, quickly,
 # when all of it is there. What is built or downloaded is kept outside the tree,
-# for every checkout.
+# for every checkout. `setup.sh mdbook` installs mdBook alone.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -18,6 +18,10 @@ main() {
     # Two checkouts share the cache; the second waits for the first.
     exec 9>"$cache/setup.lock"
     flock 9
+    if [[ ${1:-} == mdbook ]]; then
+        install_mdbook
+        return
+    fi
     install_packages
     build kubernetes "$kubernetes_version"
     build coredns "$coredns_version" coredns

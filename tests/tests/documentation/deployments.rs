@@ -34,6 +34,10 @@ impl Deployments {
             wait::until("the pods of the servers exist", PATIENCE, || all_pods_exist(fixture))?;
             make_pods_ready(fixture)?;
         }
+        for deployment in &found {
+            let what = "the webhook configuration has a caBundle";
+            wait::until(what, PATIENCE, || expect_bundles(fixture, deployment))?;
+        }
         Ok(())
     }
 }
@@ -58,11 +62,11 @@ fn start(fixture: &Fixture, name: &str, deployment: &Value) -> Result<Option<Pro
     let token = fixture.kubectl().must(token)?;
     let kubeconfig = fixture.servers.kubeconfig(0, account, token.trim())?;
     let service = service(fixture, deployment)?;
-    let args = container["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let env = container["env"].as_array().into_iter().flatten();
     let revision = env.filter(|one| one["name"] == "REVISION");
     let revision = revision.filter_map(|one| one["value"].as_str());
-    let flags = args
+    let flags = args(deployment)
+        .filter(|flag| !flag.starts_with("--probeAddr="))
         .map(str::to_owned)
         .chain(revision.map(|revision| format!("--revision={revision}")))
         .chain((server.flags)(&service))
@@ -103,6 +107,26 @@ fn all_pods_exist(fixture: &Fixture) -> Result<()> {
     Ok(())
 }
 
+/// Fails while an entry of the webhook configurations of a Deployment has no `caBundle`.
+fn expect_bundles(fixture: &Fixture, deployment: &Value) -> Result<()> {
+    for name in args(deployment).filter_map(|arg| arg.strip_prefix("--webhook-configuration=")) {
+        let get = ["get", "mutatingwebhookconfiguration", name, "--ignore-not-found"];
+        let configuration = fixture.kubectl().must(get.iter().chain(&["--output=json"]))?;
+        if !configuration.is_empty() {
+            let configuration: Value = serde_json::from_str(&configuration)?;
+            let mut entries = configuration["webhooks"].as_array().into_iter().flatten();
+            let is_trusted = entries.all(|entry| entry["clientConfig"]["caBundle"].is_string());
+            ensure!(is_trusted, "{name}: not yet");
+        }
+    }
+    Ok(())
+}
+
+fn args(deployment: &Value) -> impl Iterator<Item = &str> {
+    let args = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
+    args.as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
 fn make_pods_ready(fixture: &Fixture) -> Result<()> {
     let is_ready = |pod: &Value| pod["status"]["phase"] == "Running";
     for pod in list(fixture, "pods")?.iter().filter(|pod| !is_ready(pod)) {
@@ -126,15 +150,23 @@ struct Server {
     path: &'static str,
 }
 
-const SERVERS: [Server; 1] = [Server {
-    program: "sidecar-injector",
-    flags: |service| {
-        let addresses = ["--adminAddr=127.0.0.1:15014", "--probeAddr=127.0.0.1:18080"];
-        let mut flags: Vec<_> = addresses.map(str::to_owned).into();
-        flags.extend([format!("--httpsAddr={service}:443"), "--shutdown-delay=1s".to_owned()]);
-        flags
+const SERVERS: [Server; 2] = [
+    Server {
+        program: "sidecar-injector",
+        flags: |service| {
+            let https = format!("--httpsAddr={service}:443");
+            vec![https, "--probeAddr=127.0.0.1:18080".to_owned(), "--shutdown-delay=1s".to_owned()]
+        },
+        ready: "127.0.0.1:15014",
+        path: "/healthz/ready",
     },
-    ready: "127.0.0.1:15014",
-    path: "/healthz/ready",
-}];
+    Server {
+        program: "pilot-discovery",
+        flags: |service| {
+            vec![format!("--secureGRPCAddr={service}:15012"), "--monitoringAddr=".to_owned()]
+        },
+        ready: "127.0.0.1:8080",
+        path: "/ready",
+    },
+];
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -24,7 +24,8 @@ impl Fixture {
         let servers = ApiServers::start(&programs, 1)?;
         let controllers = servers.controller_manager(
             &programs,
-            "deployment-controller,replicaset-controller,garbage-collector-controller",
+            "deployment-controller,replicaset-controller,namespace-controller,\
+             garbage-collector-controller",
             &[],
         )?;
         let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -13,11 +13,12 @@ use crate::fixture::{Fixture, OWN};
 
 /// Beginnings of commands, with the reason for which they do not run.
 const NOT_RUN: &[(&str, &str)] = &[
+    ("curl --cacert root-cert.pem", "needs the DNS of a pod"),
     ("docker load", "there is no container engine"),
-    ("git clone", "the repository is here already"),
     ("istioctl proxy-config", "needs a node: tests/tests/mesh/commands.rs runs it"),
     ("istioctl proxy-status", "needs a node: tests/tests/mesh/commands.rs runs it"),
     ("istioctl x why", "needs a node: tests/tests/mesh/commands.rs runs it"),
+    ("kind load", "there is no container engine"),
     ("kubectl debug", "needs a node"),
     ("kubectl drain", "needs a node"),
     ("kubectl -n istio-system logs", "needs a node"),

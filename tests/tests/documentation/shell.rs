@@ -45,6 +45,7 @@ impl Shell {
         for name in OWN.into_iter().chain(["kubectl"]) {
             symlink(fixture.program(name)?, programs.join(name))?;
         }
+        symlink(fixture.programs.envoy()?, programs.join("envoy"))?;
         write_kubeconfig(fixture, &home.join(".kube/config"))?;
         let pod = pod()?;
         let mut bash = Command::new("setpriv")

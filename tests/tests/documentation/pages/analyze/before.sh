@@ -1,0 +1,4 @@
+kubectl create namespace shop
+kubectl -n shop run early --image=busybox:1.37
+kubectl apply -f manifests/install.yaml >/dev/null
+kubectl label namespace shop istio-injection=enabled
