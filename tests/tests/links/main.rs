@@ -1,4 +1,4 @@
-//! Links of the documentation, and the table of contents of the site.
+//! Links of the documentation, the table of contents of the site, and the versions that it names.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
@@ -56,6 +56,17 @@ fn links_to_the_tree_are_files_of_the_site() {
         }
     }
     assert!(wrong.is_empty(), "links to files that docs/site.sh does not copy:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn supported_versions_are_those_of_the_tests() {
+    let page = std::fs::read_to_string(repository().join("docs/versions.md")).unwrap();
+    let kubernetes = include_str!("../../kubernetes/go.mod").lines().find_map(|line| {
+        line.trim().strip_prefix("k8s.io/kubernetes v")
+    });
+    for version in [kubernetes.unwrap(), include_str!("../../envoy-version").trim()] {
+        assert!(page.contains(version), "docs/versions.md does not name {version}");
+    }
 }
 
 /// Returns the paths of all pages of the site.
