@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use crate::programs::repository;
@@ -57,7 +56,8 @@ impl Page {
                 Event::Start(Tag::Heading { .. }) => open = Some(String::new()),
                 Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_))) => {
                     open = Some(String::new());
-                    line = text[..range.start].lines().count() + 1;
+                    // The line after the fence.
+                    line = text[..range.start].matches('\n').count() + 2;
                 }
                 Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
                     page.links.push(dest_url.into_string());
@@ -96,9 +96,9 @@ pub fn tracked(below: &[&str]) -> Result<Vec<String>> {
     let mut git = Command::new("git");
     git.args(["ls-files", "--cached", "--others", "--exclude-standard", "--"]).args(below);
     let listed = tool::output(git.current_dir(repository()), "")?;
-    anyhow::ensure!(listed.status.success(), "git ls-files: {}", listed.status);
+    ensure!(listed.status.success(), "git ls-files: {}", listed.status);
     let listed = String::from_utf8(listed.stdout).context("git ls-files writes UTF-8")?;
-    let exists = |path: &&str| Path::new(&repository().join(path)).exists();
+    let exists = |path: &&str| repository().join(path).exists();
     let mut paths: Vec<_> = listed.lines().filter(exists).map(str::to_owned).collect();
     paths.sort();
     Ok(paths)
@@ -128,7 +128,8 @@ mod tests {
 
     #[test]
     fn page_has_headings_blocks_and_links() {
-        let text = "# A `b`, c\n\n1. [x](y.md#z)\n\n   ```sh\n   one \\\n     two\n   ```\n\n# A b c\n";
+        let text =
+            "# A `b`, c\n\n1. [x](y.md#z)\n\n   ```sh\n   one \\\n     two\n   ```\n\n# A b c\n";
         let page = Page::parse("p.md", text);
         let code = Part::Code { language: "sh".into(), line: 6, text: "one \\\n  two\n".into() };
         let heading = |anchor: &str| Part::Heading(anchor.to_owned());

@@ -8,7 +8,6 @@ use kube::discovery::{ApiResource, Discovery, Scope, verbs};
 use kube::{Client, Error};
 use serde_json::json;
 
-
 /// The namespaced kinds of the API server.
 #[derive(Debug)]
 pub struct Leftovers {

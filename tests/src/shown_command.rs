@@ -46,7 +46,7 @@ pub fn commands(part: &Part) -> Vec<ShownCommand> {
             (_, Some(text)) if text.trim().is_empty() || text.starts_with('#') => continue,
             (_, Some(text)) => {
                 let output = is_session.then(String::new);
-                found.push(ShownCommand { line: line + 1, text: text.to_owned(), output });
+                found.push(ShownCommand { line, text: text.to_owned(), output });
             }
             (Some(ShownCommand { output: Some(output), .. }), None) => {
                 output.push_str(text);
@@ -98,15 +98,15 @@ mod tests {
     #[test]
     fn lines_of_a_command_belong_together() {
         let text = "# first\na \\\n  b\nc '[\n  1]'\n";
-        let expected = [(7, "a \\\n  b".to_owned(), None), (9, "c '[\n  1]'".to_owned(), None)];
+        let expected = [(6, "a \\\n  b".to_owned(), None), (8, "c '[\n  1]'".to_owned(), None)];
         assert_eq!(found("sh", text), expected);
     }
 
     #[test]
     fn session_has_outputs() {
         let expected = [
-            (6, "a".to_owned(), Some("x\n\ny\n".to_owned())),
-            (10, "b".to_owned(), Some(String::new())),
+            (5, "a".to_owned(), Some("x\n\ny\n".to_owned())),
+            (9, "b".to_owned(), Some(String::new())),
         ];
         assert_eq!(found("console", "$ a\nx\n\ny\n$ b\n"), expected);
     }

@@ -80,7 +80,8 @@ mod tests {
 
     #[test]
     fn the_reference_page_is_current() {
-        let rows = LABELS.map(|label| [code(label.key), label.on.to_owned(), label.meaning.to_owned()]);
+        let rows =
+            LABELS.map(|label| [code(label.key), label.on.to_owned(), label.meaning.to_owned()]);
         let without = POD_LABELS_WITHOUT_EFFECT.map(code).join(", ");
         let page = Page::new("Labels")
             .text(

@@ -57,8 +57,7 @@ impl Fixture {
             Ok(listed.lines().filter(|name| is_left(name)).map(str::to_owned).collect())
         };
         let cluster_wide = listed(CLUSTER_WIDE, |name| !name.contains("system:"))?;
-        let own: Vec<_> =
-            cluster_wide.into_iter().filter(|name| !is_of_the_server(name)).collect();
+        let own: Vec<_> = cluster_wide.into_iter().filter(|name| !is_of_the_server(name)).collect();
         if !own.is_empty() {
             self.kubectl().must([vec!["delete".to_owned()], own].concat())?;
         }

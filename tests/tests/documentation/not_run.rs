@@ -44,7 +44,7 @@ impl Exceptions {
         else {
             return Ok(false);
         };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(beginning);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(*beginning);
         if words[0] == "kubectl" || OWN.contains(&words[0]) {
             check_flags(fixture, &words)?;
         }
@@ -54,8 +54,11 @@ impl Exceptions {
     /// Fails for an exception that no page needs.
     pub(crate) fn expect_all_used(&self) -> Result<()> {
         let used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let unused: Vec<_> =
-            NOT_RUN.iter().map(|(begins, _)| *begins).filter(|begins| !used.contains(begins)).collect();
+        let unused: Vec<_> = NOT_RUN
+            .iter()
+            .map(|(begins, _)| *begins)
+            .filter(|begins| !used.contains(begins))
+            .collect();
         ensure!(unused.is_empty(), "no page has a command that begins with {unused:?}");
         Ok(())
     }
@@ -64,13 +67,16 @@ impl Exceptions {
 /// Checks that the help of a command has each of its flags. What follows `--`, and another program
 /// of a pipe, are not looked at.
 fn check_flags(fixture: &Fixture, words: &[&str]) -> Result<()> {
-    let is_end = |word: &&&str| !["--", "|", "&", "&&", ">", ";"].contains(word);
-    let words: Vec<_> = words.iter().take_while(is_end).copied().collect();
+    let is_own = |word: &&&str| !["--", "|", "&", "&&", ">", ";"].contains(*word);
+    let words: Vec<_> = words.iter().take_while(is_own).copied().collect();
     let program = fixture.program(words[0])?;
     let help = |args: &[&str]| succeed(Command::new(&program).args(args), "");
-    let names: Vec<_> = words[1..].iter().filter(|word| is_name(word)).copied().collect();
+    // A word after a flag is its value.
+    let names = words.windows(2).filter(|pair| !pair[0].starts_with('-') && is_name(pair[1]));
+    let names: Vec<_> = names.map(|pair| pair[1]).collect();
     // The last names may be arguments.
-    let helps = (0..=names.len()).rev().map(|count| help(&[&names[..count], &["--help"]].concat()));
+    let helps =
+        (0..=names.len()).rev().map(|count| help(&[&names[..count], &["--help"][..]].concat()));
     let mut known = helps.into_iter().find_map(Result::ok).context("no command has a help")?;
     if words[0] == "kubectl" {
         known += &help(&["options"])?;
@@ -88,7 +94,9 @@ fn check_flags(fixture: &Fixture, words: &[&str]) -> Result<()> {
 
 /// True for a word that may be the name of a subcommand.
 fn is_name(word: &str) -> bool {
-    !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !word.starts_with('-')
+    !word.is_empty()
+        && word.chars().all(|c| c.is_ascii_lowercase() || c == '-')
+        && !word.starts_with('-')
 }
 
 fn check_target(target: &str) -> Result<()> {

@@ -3,7 +3,8 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use e2e::netns::Namespace;
+use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
 use crate::fixture::{Fixture, OWN};
@@ -22,7 +24,8 @@ pub(crate) struct Shell {
     input: ChildStdin,
     output: Receiver<Vec<u8>>,
     folder: TempDir,
-    _pod: Namespace,
+    /// The network namespace for `istio-init`, and the other end of its link.
+    pod: [Namespace; 2],
 }
 
 /// Output and exit code of a command.
@@ -59,12 +62,13 @@ impl Shell {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
+            .process_group(0)
             .spawn()
             .context("starting bash")?;
         let input = bash.stdin.take().context("a piped input")?;
         let output = read(bash.stdout.take().context("a piped output")?);
-        let mut shell = Self { bash, input, output, folder, _pod: pod };
-        let pod = shell._pod.name();
+        let mut shell = Self { bash, input, output, folder, pod };
+        let pod = shell.pod[0].name();
         let in_pod = format!(
             "exec 2>&1; istio-init() {{ ip netns exec {pod} {}/istio-init \"$@\"; }}",
             programs.display()
@@ -74,7 +78,7 @@ impl Shell {
     }
 
     /// Returns the folder in which the commands run.
-    pub(crate) fn folder(&self) -> std::path::PathBuf {
+    pub(crate) fn folder(&self) -> PathBuf {
         self.folder.path().join("work")
     }
 
@@ -107,8 +111,8 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // The kernel ends it with this process otherwise.
-        let _ = self.bash.kill();
+        // Its background jobs too.
+        let _ = kill_process_group(Pid::from_child(&self.bash), Signal::KILL);
         let _ = self.bash.wait();
     }
 }
@@ -138,11 +142,11 @@ fn write_kubeconfig(fixture: &Fixture, path: &Path) -> Result<()> {
 }
 
 /// Creates the network namespace of a pod: loopback, and `eth0` with addresses and routes.
-fn pod() -> Result<Namespace> {
+fn pod() -> Result<[Namespace; 2]> {
     let (pod, node) = (Namespace::create()?, Namespace::create()?);
     pod.connect("eth0", &node, "veth0")?;
     pod.ip("address add 10.244.1.7/24 dev eth0\nroute add default via 10.244.1.1 dev eth0")?;
-    Ok(pod)
+    Ok([pod, node])
 }
 
 const TELL: &str = "code=$?; printf '\\036%d\\036' $code; (exit $code)";

@@ -1,7 +1,7 @@
 //! A page, command by command.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -48,7 +48,7 @@ struct Story<'a> {
     shell: Shell,
     deployments: Deployments,
     /// Folder with the files of the page.
-    files: std::path::PathBuf,
+    files: PathBuf,
 }
 
 impl<'a> Story<'a> {

@@ -7,7 +7,7 @@
 
 mod browser;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
@@ -15,7 +15,6 @@ use browser::{Browser, Scheme};
 use e2e::markdown::Page;
 use e2e::netns::succeed;
 use e2e::programs::{Programs, repository};
-use tempfile::TempDir;
 
 #[test]
 fn pages_load_without_errors_and_other_hosts() {
@@ -75,17 +74,17 @@ fn wide_content_scrolls_on_a_phone() {
 
 /// Returns the address of a page by its link in the summary.
 fn url(link: &str) -> String {
-    static SITE: LazyLock<TempDir> = LazyLock::new(|| {
-        let site = TempDir::new().unwrap();
+    static SITE: LazyLock<PathBuf> = LazyLock::new(|| {
+        let site = Path::new(env!("CARGO_TARGET_TMPDIR")).join("site");
         let mut build = Command::new(repository().join("docs/site.sh"));
-        build.arg(Programs::find().unwrap().mdbook().unwrap()).arg(site.path());
+        build.arg(Programs::find().unwrap().mdbook().unwrap()).arg(&site);
         succeed(&mut build, "").unwrap();
         site
     });
     let path = link.strip_prefix("../").map_or(format!("docs/{link}"), str::to_owned);
     let page = path.replace("README.md", "index.md");
     let page = Path::new(&page).with_extension("html");
-    format!("file://{}", SITE.path().join(page).display())
+    format!("file://{}", SITE.join(page).display())
 }
 
 fn name(link: &str) -> String {
