@@ -1,5 +1,6 @@
 //! Reference page of the schemas.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use serde_json::Value;
@@ -22,11 +23,13 @@ fn reference() -> String {
     for (_, schema) in &schemas {
         let title = schema["title"].as_str().unwrap_or_default();
         let fields = schema["properties"].as_object().into_iter().flatten();
+        let fields: BTreeMap<_, _> = fields.collect();
         let row = |(name, field): (&String, &Value)| {
             let description = field["description"].as_str().unwrap_or_default();
             [code(name), description.trim_end_matches('.').to_owned()]
         };
-        page = page.heading(2, title).table(["member", "meaning"], fields.map(row).collect());
+        let rows = fields.into_iter().map(row).collect();
+        page = page.heading(2, title).table(["member", "meaning"], rows);
     }
     page.into_text()
 }

@@ -9,7 +9,6 @@ use kube::{Client, Error};
 use serde_json::json;
 
 /// The namespaced kinds of the API server.
-#[derive(Debug)]
 pub struct Leftovers {
     client: Client,
     kinds: Vec<ApiResource>,

@@ -21,11 +21,10 @@ const fn label(key: &'static str, on: &'static str, meaning: &'static str) -> La
 
 /// Labels with an effect on injection, on the control plane, or on both.
 #[rustfmt::skip]
-pub(crate) const LABELS: [LabelSpec; 21] = [
+pub(crate) const LABELS: [LabelSpec; 20] = [
     label("istio-injection", "namespace", "`enabled`: the default revision injects its pods; any other value: no webhook is called"),
     label(REVISION, "namespace", "the revision or tag that injects its pods, if it has no label `istio-injection`"),
     label("outrigger.io/injection", "namespace", "`required`: pods without a sidecar are rejected (component `require-injection`)"),
-    label("topology.istio.io/network", "namespace", "no effect: the network is that of the pod's label, the webhook's path or the values"),
     label(INJECT, POD, "`true` injects the pod, `false` skips it; takes precedence over the annotation of that name"),
     label(REVISION, POD, "the revision or tag that injects it, in a namespace without injection labels"),
     label("app.kubernetes.io/name", POD, "name of the canonical service, without `service.istio.io/canonical-name`; then `app`, then the workload's name"),

@@ -1,9 +1,11 @@
 //! Deployments of our servers, run as processes in place of a kubelet.
 
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use e2e::port::free_port;
 use e2e::process::Process;
 use e2e::{http, wait};
 use serde_json::{Value, json};
@@ -62,6 +64,9 @@ fn start(fixture: &Fixture, name: &str, deployment: &Value) -> Result<Option<Pro
     let token = fixture.kubectl().must(token)?;
     let kubeconfig = fixture.servers.kubeconfig(0, account, token.trim())?;
     let service = service(fixture, deployment)?;
+    // The first installation has the usual port, for readers of its pages; others have none left.
+    let port = if name == server.program { server.port } else { free_port()? };
+    let ready = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let env = container["env"].as_array().into_iter().flatten();
     let revision = env.filter(|one| one["name"] == "REVISION");
     let revision = revision.filter_map(|one| one["value"].as_str());
@@ -69,12 +74,12 @@ fn start(fixture: &Fixture, name: &str, deployment: &Value) -> Result<Option<Pro
         .filter(|flag| !flag.starts_with("--probeAddr="))
         .map(str::to_owned)
         .chain(revision.map(|revision| format!("--revision={revision}")))
-        .chain((server.flags)(&service))
+        .chain((server.flags)(&service, ready)?)
         .chain([format!("--kubeconfig={}", kubeconfig.display())]);
     let program = fixture.programs.own(server.program)?;
     let mut process = Process::start(fixture.servers.folder(), name, &program, flags)?;
     process.wait_until("the server is ready", PATIENCE, || {
-        http::get(server.ready.parse()?, server.path)?.expect_ok().map(drop)
+        http::get(ready, server.path)?.expect_ok().map(drop)
     })?;
     Ok(Some(process))
 }
@@ -131,7 +136,9 @@ fn make_pods_ready(fixture: &Fixture) -> Result<()> {
     let is_ready = |pod: &Value| pod["status"]["phase"] == "Running";
     for pod in list(fixture, "pods")?.iter().filter(|pod| !is_ready(pod)) {
         let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-        let ready = json!({"type": "Ready", "status": "True"});
+        // For longer than `minReadySeconds`.
+        let since = "2000-01-01T00:00:00Z";
+        let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": since});
         let status = json!({"status": {"phase": "Running", "conditions": [ready]}}).to_string();
         let patch = ["patch", "pod", name, "--namespace=istio-system", "--subresource=status"];
         let answer = fixture.kubectl().run(patch.iter().copied().chain(["--patch", &status]))?;
@@ -143,29 +150,37 @@ fn make_pods_ready(fixture: &Fixture) -> Result<()> {
 /// A program that runs here, where several servers share the loopback address.
 struct Server {
     program: &'static str,
-    /// Flags for the cluster address of its Service.
-    flags: fn(&str) -> Vec<String>,
-    /// Address and path that answer when it is ready.
-    ready: &'static str,
+    /// Flags for the cluster address of its Service, and an address for readiness.
+    flags: fn(&str, SocketAddr) -> Result<Vec<String>>,
+    /// Usual port of the page that tells readiness, and its path.
+    port: u16,
     path: &'static str,
 }
 
 const SERVERS: [Server; 2] = [
     Server {
         program: "sidecar-injector",
-        flags: |service| {
-            let https = format!("--httpsAddr={service}:443");
-            vec![https, "--probeAddr=127.0.0.1:18080".to_owned(), "--shutdown-delay=1s".to_owned()]
+        flags: |service, ready| {
+            Ok(vec![
+                format!("--httpsAddr={service}:443"),
+                format!("--adminAddr={ready}"),
+                format!("--probeAddr=127.0.0.1:{}", free_port()?),
+                "--shutdown-delay=1s".to_owned(),
+            ])
         },
-        ready: "127.0.0.1:15014",
+        port: 15014,
         path: "/healthz/ready",
     },
     Server {
         program: "pilot-discovery",
-        flags: |service| {
-            vec![format!("--secureGRPCAddr={service}:15012"), "--monitoringAddr=".to_owned()]
+        flags: |service, ready| {
+            Ok(vec![
+                format!("--secureGRPCAddr={service}:15012"),
+                format!("--httpAddr={ready}"),
+                "--monitoringAddr=".to_owned(),
+            ])
         },
-        ready: "127.0.0.1:8080",
+        port: 8080,
         path: "/ready",
     },
 ];

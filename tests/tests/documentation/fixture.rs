@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use e2e::api_servers::ApiServers;
+use e2e::api_servers::{ApiServers, WITH_SERVICE_ACCOUNTS};
 use e2e::kubectl::Kubectl;
 use e2e::namespace_cleanup::Leftovers;
 use e2e::process::Process;
@@ -21,11 +21,11 @@ pub(crate) struct Fixture {
 impl Fixture {
     pub(crate) fn start() -> Result<Self> {
         let programs = Programs::find()?;
-        let servers = ApiServers::start(&programs, 1)?;
+        let servers = ApiServers::start_with(&programs, 1, &[WITH_SERVICE_ACCOUNTS.to_owned()])?;
         let controllers = servers.controller_manager(
             &programs,
             "deployment-controller,replicaset-controller,namespace-controller,\
-             garbage-collector-controller",
+             garbage-collector-controller,serviceaccount-controller",
             &[],
         )?;
         let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -1,4 +1,5 @@
 kubectl create namespace shop
+kubectl -n shop wait --for=create serviceaccount/default
 kubectl create namespace istio-system
 cat >revision.yaml <<'EOF'
 apiVersion: v1
