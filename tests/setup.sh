@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Brings a Debian machine to where the tests can run: system packages, the
-# Kubernetes programs, CoreDNS, a gRPC application, Envoy, promtool. Does nothing, quickly,
+# Kubernetes programs, CoreDNS, a gRPC application, Helm, Envoy, promtool. Does nothing, quickly,
 # when all of it is there. What is built or downloaded is kept outside the tree,
 # for every checkout.
 set -euo pipefail
@@ -10,6 +10,7 @@ cache="${XDG_CACHE_HOME:-$HOME/.cache}/outrigger"
 envoy_version=$(<envoy-version)
 kubernetes_version=$(awk '$1 == "k8s.io/kubernetes" { print $2 }' kubernetes/go.mod)
 coredns_version=$(awk '$2 == "github.com/coredns/coredns" { print $3 }' coredns/go.mod)
+helm_version=$(awk '$1 == "helm.sh/helm/v3" { print $2 }' helm/go.mod)
 grpc_version=$(awk '$2 == "google.golang.org/grpc" { print $3 }' grpc/go.mod)
 
 main() {
@@ -21,6 +22,7 @@ main() {
     build kubernetes "$kubernetes_version"
     build coredns "$coredns_version" coredns
     build grpc "$grpc_version" grpc-application
+    build helm "$helm_version"
     fetch_envoy
     fetch_promtool
 }

@@ -1,0 +1,214 @@
+//! Components of `manifests/` and the values of the chart by which they are there.
+
+use anyhow::{Context, Result};
+use e2e::manifests;
+use e2e::programs::Programs;
+use serde_json::{Value, json};
+
+use crate::names::{REVISION, TAG};
+use crate::tree::{Guard, Tree};
+
+/// Two lists of components and the value that makes the difference between them.
+///
+/// The first list has the components whose objects the others of the second list change as well.
+struct Layer {
+    guard: Guard,
+    before: &'static [&'static str],
+    after: &'static [&'static str],
+}
+
+/// Stands among the components for `manifests/mesh` in place of `manifests/base`.
+const MESH: &str = "mesh";
+/// Stands where the component `revision` has its place. `mesh-revision` is its name over the mesh.
+const R: &str = "revision";
+
+const LAYERS: [Layer; 29] = [
+    layer(Guard::If("$.Values.mesh.enabled"), &[R], &[MESH, R]),
+    layer(Guard::If("$.Values.injector.highAvailability"), &[R], &["ha", R]),
+    layer(
+        Guard::If("and $.Values.mesh.enabled $.Values.pilot.autoscaleEnabled"),
+        &[MESH, R],
+        &[MESH, "mesh-ha", R],
+    ),
+    layer(
+        Guard::If("has $.Values.injector.certificates.provider (list \"files\" \"cert-manager\")"),
+        &[R],
+        &["files", R],
+    ),
+    layer(
+        Guard::If("eq $.Values.injector.certificates.provider \"cert-manager\""),
+        &["files", R],
+        &["cert-manager", R],
+    ),
+    layer(Guard::If("$.Values.injector.certificates.emptySecret"), &[R], &["no-create", R]),
+    layer(Guard::If("$.Values.pilot.cni.enabled"), &[R], &["cni", R]),
+    layer(Guard::If("eq $.Values.global.platform \"openshift\""), &[R], &["openshift", R]),
+    layer(Guard::If("$.Values.networkPolicy.restrictEgress"), &[R], &["network-policy", R]),
+    layer(Guard::If("$.Values.prometheus.enabled"), &[R], &["prometheus", R]),
+    layer(
+        Guard::If("and $.Values.prometheus.enabled (eq $.Values.prometheus.monitor \"PodMonitor\")"),
+        &["prometheus", R],
+        &["prometheus-pods", R],
+    ),
+    layer(
+        Guard::If("and $.Values.mesh.enabled $.Values.prometheus.enabled"),
+        &[MESH, R],
+        &[MESH, "mesh-prometheus", R],
+    ),
+    layer(
+        Guard::If(
+            "and $.Values.mesh.enabled $.Values.prometheus.enabled \
+             (eq $.Values.prometheus.monitor \"PodMonitor\")",
+        ),
+        &[MESH, "mesh-prometheus", R],
+        &[MESH, "mesh-prometheus-pods", R],
+    ),
+    layer(Guard::If("$.Values.prometheus.proxies"), &[R], &["proxies-prometheus", R]),
+    layer(Guard::If("$.Values.grafana.enabled"), &[R], &["grafana", R]),
+    layer(
+        Guard::If("and $.Values.mesh.enabled $.Values.grafana.enabled"),
+        &[MESH, R],
+        &[MESH, "mesh-grafana", R],
+    ),
+    layer(
+        Guard::If("$.Values.sidecarInjectorWebhook.includeKubeSystem"),
+        &[R],
+        &["kube-system", R],
+    ),
+    layer(
+        Guard::If("$.Values.injector.trustProbe"),
+        &["prometheus", R],
+        &["prometheus", "trust-probe", R],
+    ),
+    layer(
+        Guard::If("$.Values.injector.reports"),
+        &["prometheus", "trust-probe", R],
+        &["prometheus", "trust-probe", "reports", R],
+    ),
+    layer(Guard::If("$.Values.injector.requireInjection"), &[R], &["require-injection", R]),
+    layer(
+        Guard::If("$.Values.sidecarInjectorWebhook.enableNamespacesByDefault"),
+        &["trust-probe", R],
+        &["trust-probe", "auto", R],
+    ),
+    layer(
+        Guard::Unless("$.Values.injector.guardPolicies"),
+        &["trust-probe", R],
+        &["trust-probe", "no-guard-policy", R],
+    ),
+    layer(Guard::If("eq $.Values.injector.certificates.provider \"csr\""), &[R], &[R, "csr"]),
+    layer(
+        Guard::If(
+            "and (eq $.Values.injector.certificates.provider \"csr\") \
+             $.Values.injector.certificates.approve",
+        ),
+        &[R, "csr"],
+        &[R, "csr", "csr-approval"],
+    ),
+    layer(
+        Guard::Each("range $tag := reverse (without $.Values.revisionTags \"default\")"),
+        &[R],
+        &[R, "tag"],
+    ),
+    layer(
+        Guard::If("$.Values.injector.clientCertificates.enabled"),
+        &[R],
+        &[R, "client-certificates"],
+    ),
+    // Those that change every webhook entry, the ones of other components too.
+    layer(
+        Guard::If(IS_AKS),
+        &["trust-probe", "auto", R, "tag"],
+        &["trust-probe", "auto", R, "tag", "aks"],
+    ),
+    layer(Guard::If(IS_OPEN), &["auto", R, "tag"], &["auto", R, "tag", "fail-open"]),
+    layer(
+        Guard::If(IS_DORMANT),
+        &["trust-probe", "auto", R, "tag"],
+        &["trust-probe", "auto", R, "tag", "dormant"],
+    ),
+];
+
+const IS_AKS: &str = "eq $.Values.global.platform \"aks\"";
+const IS_OPEN: &str = "eq $.Values.sidecarInjectorWebhook.failurePolicy \"Ignore\"";
+const IS_DORMANT: &str = "$.Values.dormant";
+
+/// Layers of another revision than the default one.
+const OF_REVISIONS: [Layer; 4] = [
+    layer(Guard::If("has \"default\" $.Values.revisionTags"), &[R], &[R, "default-tag"]),
+    layer(Guard::If(IS_AKS), &[R, "default-tag"], &[R, "default-tag", "aks"]),
+    layer(Guard::If(IS_OPEN), &[R, "default-tag"], &[R, "default-tag", "fail-open"]),
+    layer(Guard::If(IS_DORMANT), &[R, "default-tag"], &[R, "default-tag", "dormant"]),
+];
+
+const fn layer(
+    guard: Guard,
+    before: &'static [&'static str],
+    after: &'static [&'static str],
+) -> Layer {
+    Layer { guard, before, after }
+}
+
+/// True for another revision than the default one.
+pub(crate) const IS_REVISED: Guard = Guard::If("$suffix");
+
+/// Returns the objects of all layers.
+pub(crate) fn objects(programs: &Programs) -> Result<Tree> {
+    let default = |components: &[&str]| render(programs, components, false);
+    let revised = |components: &[&str]| render(programs, components, true);
+    let base = default(&[R])?;
+    let mut tree = Tree::new(&base);
+    tree.apply(&base, &revised(&[R])?, &IS_REVISED)?;
+    for Layer { guard, before, after } in &LAYERS {
+        let changed = default(after)?;
+        let context = || format!("{after:?}");
+        tree.apply(&default(before)?, &changed, guard).with_context(context)?;
+        tree.apply(&changed, &revised(after)?, &IS_REVISED).with_context(context)?;
+    }
+    for Layer { guard, before, after } in &OF_REVISIONS {
+        let context = || format!("{after:?}");
+        tree.apply(&revised(before)?, &revised(after)?, guard).with_context(context)?;
+    }
+    Ok(tree)
+}
+
+/// Renders components, with a name of each revision in place of the default one if it is wanted.
+fn render(programs: &Programs, components: &[&str], is_revised: bool) -> Result<Value> {
+    let is_mesh = components.contains(&MESH);
+    let components: Vec<_> = components
+        .iter()
+        .filter(|component| **component != MESH)
+        .map(|component| match *component {
+            R if !is_revised => "no-namespace",
+            R if is_mesh => "mesh-revision",
+            component => component,
+        })
+        .collect();
+    let mut names = Vec::new();
+    if is_revised {
+        names.push(("revision", REVISION));
+    }
+    if components.contains(&"tag") {
+        names.push(("tag", TAG));
+    }
+    let folder = if is_mesh { "mesh" } else { "base" };
+    let text = manifests::render(programs, folder, &components, &names)?;
+    let documents = text.split("\n---\n").map(|document| {
+        let mut document: Value = documents::yaml::parse(document)?;
+        forget_settings(&mut document);
+        Ok(document)
+    });
+    documents.collect()
+}
+
+/// Replaces the documents in ConfigMaps, which the chart makes from its values.
+fn forget_settings(document: &mut Value) {
+    let name = document["metadata"]["name"].as_str().unwrap_or_default();
+    let is_settings = document["kind"] == "ConfigMap"
+        && ["istio", "istio-sidecar-injector"].contains(&name.replace(&format!("-{REVISION}"), "").as_str());
+    if is_settings {
+        for (key, text) in document["data"].as_object_mut().into_iter().flatten() {
+            *text = json!(format!("the settings {key}"));
+        }
+    }
+}
