@@ -1,6 +1,10 @@
 //! Components of `manifests/` and the values of the chart by which they are there.
 
-use anyhow::{Context, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZero;
+use std::thread;
+
+use anyhow::{Context, Result, anyhow};
 use e2e::manifests;
 use e2e::programs::Programs;
 use serde_json::{Value, json};
@@ -13,8 +17,8 @@ use crate::tree::{Guard, Tree};
 /// The first list has the components whose objects the others of the second list change as well.
 struct Layer {
     guard: Guard,
-    before: &'static [&'static str],
-    after: &'static [&'static str],
+    before: Components,
+    after: Components,
 }
 
 /// Stands among the components for `manifests/mesh` in place of `manifests/base`.
@@ -22,7 +26,7 @@ const MESH: &str = "mesh";
 /// Stands where the component `revision` has its place. `mesh-revision` is its name over the mesh.
 const R: &str = "revision";
 
-const LAYERS: [Layer; 29] = [
+static LAYERS: [Layer; 29] = [
     layer(Guard::If("$.Values.mesh.enabled"), &[R], &[MESH, R]),
     layer(Guard::If("$.Values.injector.highAvailability"), &[R], &["ha", R]),
     layer(
@@ -134,18 +138,14 @@ const IS_OPEN: &str = "eq $.Values.sidecarInjectorWebhook.failurePolicy \"Ignore
 const IS_DORMANT: &str = "$.Values.dormant";
 
 /// Layers of another revision than the default one.
-const OF_REVISIONS: [Layer; 4] = [
+static OF_REVISIONS: [Layer; 4] = [
     layer(Guard::If("has \"default\" $.Values.revisionTags"), &[R], &[R, "default-tag"]),
     layer(Guard::If(IS_AKS), &[R, "default-tag"], &[R, "default-tag", "aks"]),
     layer(Guard::If(IS_OPEN), &[R, "default-tag"], &[R, "default-tag", "fail-open"]),
     layer(Guard::If(IS_DORMANT), &[R, "default-tag"], &[R, "default-tag", "dormant"]),
 ];
 
-const fn layer(
-    guard: Guard,
-    before: &'static [&'static str],
-    after: &'static [&'static str],
-) -> Layer {
+const fn layer(guard: Guard, before: Components, after: Components) -> Layer {
     Layer { guard, before, after }
 }
 
@@ -154,22 +154,50 @@ pub(crate) const IS_REVISED: Guard = Guard::If("$suffix");
 
 /// Returns the objects of all layers.
 pub(crate) fn objects(programs: &Programs) -> Result<Tree> {
-    let default = |components: &[&str]| render(programs, components, false);
-    let revised = |components: &[&str]| render(programs, components, true);
-    let base = default(&[R])?;
-    let mut tree = Tree::new(&base);
-    tree.apply(&base, &revised(&[R])?, &IS_REVISED)?;
+    let rendered = renderings(programs)?;
+    let default = |components: Components| &rendered[&(components, false)];
+    let revised = |components: Components| &rendered[&(components, true)];
+    let mut tree = Tree::new(default(&[R]));
+    tree.apply(default(&[R]), revised(&[R]), &IS_REVISED)?;
     for Layer { guard, before, after } in &LAYERS {
-        let changed = default(after)?;
         let context = || format!("{after:?}");
-        tree.apply(&default(before)?, &changed, guard).with_context(context)?;
-        tree.apply(&changed, &revised(after)?, &IS_REVISED).with_context(context)?;
+        tree.apply(default(before), default(after), guard).with_context(context)?;
+        tree.apply(default(after), revised(after), &IS_REVISED).with_context(context)?;
     }
     for Layer { guard, before, after } in &OF_REVISIONS {
         let context = || format!("{after:?}");
-        tree.apply(&revised(before)?, &revised(after)?, guard).with_context(context)?;
+        tree.apply(revised(before), revised(after), guard).with_context(context)?;
     }
     Ok(tree)
+}
+
+type Components = &'static [&'static str];
+
+/// Renders what the layers compare, each composition once: of the default revision, and of another.
+fn renderings(programs: &Programs) -> Result<BTreeMap<(Components, bool), Value>> {
+    let both = LAYERS.iter().flat_map(|layer| [layer.before, layer.after]);
+    let both = both.flat_map(|components| [(components, false), (components, true)]);
+    let revised = OF_REVISIONS.iter().flat_map(|layer| [layer.before, layer.after]);
+    let wanted: BTreeSet<_> = both.chain(revised.map(|components| (components, true))).collect();
+    let wanted: Vec<_> = wanted.into_iter().collect();
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        let render_all = |part: &[(Components, bool)]| -> Result<Vec<_>> {
+            let one = |&(components, is_revised)| {
+                Ok(((components, is_revised), render(programs, components, is_revised)?))
+            };
+            part.iter().map(one).collect()
+        };
+        let parts = wanted.chunks(wanted.len().div_ceil(threads));
+        let running: Vec<_> =
+            parts.map(|part| scope.spawn(move || render_all(part))).collect();
+        let mut rendered = BTreeMap::new();
+        for thread in running {
+            let part = thread.join().map_err(|_| anyhow!("rendering panicked"))?;
+            rendered.extend(part?);
+        }
+        Ok(rendered)
+    })
 }
 
 /// Renders components, with a name of each revision in place of the default one if it is wanted.

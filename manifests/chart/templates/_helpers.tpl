@@ -61,10 +61,12 @@
 {{- $_ := set $global "istioNamespace" (include "outrigger.istioNamespace" .) }}
 {{- $cni := .Values.pilot.cni }}
 {{- if eq .Values.global.platform "openshift" }}{{- $cni = dict "enabled" true "provider" "multus" }}{{- end }}
+{{- $revision := "" }}
+{{- if .Values.mesh.enabled }}{{- $revision = trimPrefix "-" (include "outrigger.suffix" .) }}{{- end }}
 {{- $values := dict
     "global" $global
     "pilot" (dict "cni" $cni "env" .Values.pilot.env)
-    "revision" (trimPrefix "-" (include "outrigger.suffix" .))
+    "revision" $revision
     "sidecarInjectorWebhook" (pick .Values.sidecarInjectorWebhook "rewriteAppHTTPProbe") }}
 {{- with .Values.outrigger }}{{- $_ := set $values "outrigger" . }}{{- end }}
 {{- toYaml $values }}
