@@ -214,10 +214,10 @@ fn render(programs: &Programs, components: &[&str], is_revised: bool) -> Result<
         .collect();
     let mut names = Vec::new();
     if is_revised {
-        names.push(("revision", REVISION));
+        names.push(("revision", "revision", REVISION));
     }
     if components.contains(&"tag") {
-        names.push(("tag", TAG));
+        names.push(("tag", "tag", TAG));
     }
     let folder = if is_mesh { "mesh" } else { "base" };
     let text = manifests::render(programs, folder, &components, &names)?;

@@ -1,16 +1,17 @@
 //! Writes the templates of the Helm chart from what kustomize renders of `manifests/`, so that both
-//! install the same objects. With `--check`, says whether they are current.
+//! install the same objects, and the page of its values. With `--check`, says whether they are
+//! current.
 
 mod layers;
 mod names;
 mod parameters;
+mod reference;
 mod tree;
 mod yaml;
 
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
-use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use e2e::programs::{Programs, repository};
@@ -25,23 +26,27 @@ fn main() -> Result<()> {
         ["--check"] => true,
         _ => bail!("usage: chart [--check]"),
     };
-    let folder = repository().join("manifests/chart/templates");
-    let templates = templates(&Programs::find()?)?;
-    if is_check {
-        return check(&folder, &templates);
+    let mut files = templates(&Programs::find()?)?;
+    files.insert(PAGE.to_owned(), reference::page()?);
+    let left = generated()?.into_iter().filter(|name| !files.contains_key(name));
+    let left: Vec<_> = left.collect();
+    for (name, text) in &files {
+        let path = repository().join(name);
+        if is_check {
+            let found = fs::read_to_string(&path).unwrap_or_default();
+            ensure!(found == *text, "{name} is not current; hint: make manifests");
+        } else {
+            fs::write(&path, text).with_context(|| format!("writing {name}"))?;
+        }
     }
-    for (name, text) in &templates {
-        let path = folder.join(name);
-        fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
-    }
-    for name in generated(&folder)?.into_iter().filter(|name| !templates.contains_key(name)) {
-        let path = folder.join(name);
-        fs::remove_file(&path).with_context(|| format!("removing {}", path.display()))?;
+    for name in left {
+        ensure!(!is_check, "{name} is of an earlier manifest; hint: make manifests");
+        fs::remove_file(repository().join(&name)).with_context(|| format!("removing {name}"))?;
     }
     Ok(())
 }
 
-/// Returns the generated templates by file name: one for each kind of object of each program.
+/// Returns the generated templates by path: one for each kind of object of each program.
 fn templates(programs: &Programs) -> Result<BTreeMap<String, String>> {
     let Tree::List(mut objects) = layers::objects(programs)? else {
         bail!("kustomize renders a list of objects");
@@ -50,7 +55,7 @@ fn templates(programs: &Programs) -> Result<BTreeMap<String, String>> {
     let mut by_file: BTreeMap<String, Vec<&Item>> = BTreeMap::new();
     for object in &objects {
         let kind = object.key.split(' ').next().unwrap_or_default().to_lowercase();
-        by_file.entry(format!("{}-{kind}.yaml", program(object)?)).or_default().push(object);
+        by_file.entry(format!("{FOLDER}/{}-{kind}.yaml", program(object)?)).or_default().push(object);
     }
     let write = |(name, objects): (String, Vec<&Item>)| {
         let text = yaml::write_objects(&objects).with_context(|| name.clone())?;
@@ -75,30 +80,20 @@ fn program(object: &Item) -> Result<&str> {
     }
 }
 
-fn check(folder: &Path, templates: &BTreeMap<String, String>) -> Result<()> {
-    let hint = "hint: make manifests";
-    for (name, text) in templates {
-        let found = fs::read_to_string(folder.join(name)).unwrap_or_default();
-        ensure!(found == *text, "manifests/chart/templates/{name} is not current; {hint}");
-    }
-    for name in generated(folder)? {
-        ensure!(templates.contains_key(&name), "manifests/chart/templates/{name} is left; {hint}");
-    }
-    Ok(())
-}
-
-/// Returns the names of the files that were generated.
-fn generated(folder: &Path) -> Result<Vec<String>> {
+/// Returns the templates that were generated.
+fn generated() -> Result<Vec<String>> {
     let mut names = Vec::new();
-    for file in fs::read_dir(folder).with_context(|| format!("listing {}", folder.display()))? {
+    for file in fs::read_dir(repository().join(FOLDER)).with_context(|| format!("listing {FOLDER}"))? {
         let file = file?;
         if fs::read_to_string(file.path())?.starts_with(HEADER) {
-            names.push(file.file_name().to_string_lossy().into_owned());
+            names.push(format!("{FOLDER}/{}", file.file_name().to_string_lossy()));
         }
     }
     Ok(names)
 }
 
+const FOLDER: &str = "manifests/chart/templates";
+const PAGE: &str = "docs/reference/chart.md";
 const HEADER: &str = "\
 {{- /* Made from what kustomize renders of manifests/: edit there, then run make manifests. */ -}}
 ";

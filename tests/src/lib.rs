@@ -14,6 +14,7 @@ mod control_plane;
 mod dns;
 mod etcd;
 pub mod failure;
+pub mod helm;
 pub mod http;
 mod identity;
 pub mod image;

@@ -55,14 +55,14 @@ impl Composition {
         let mut layer = path.join("install");
         if let Some(revision) = self.revision {
             resources.push("revision.yaml".into());
-            write(&layer.join("revision.yaml"), &name_for_kustomize("revision", revision))?;
+            write(&layer.join("revision.yaml"), &text_for_kustomize("revision", "revision", revision))?;
         }
         write_kustomization(&layer, &resources, &components)?;
         for tag in self.tags {
             let resources = [Path::new("..").join(layer.file_name().unwrap_or_default())];
             let resources = [resources.as_slice(), &["tag.yaml".into()]].concat();
             layer = path.join(format!("tag-{tag}"));
-            write(&layer.join("tag.yaml"), &name_for_kustomize("tag", tag))?;
+            write(&layer.join("tag.yaml"), &text_for_kustomize("tag", "tag", tag))?;
             write_kustomization(&layer, &resources, &[component(&"tag")])?;
         }
         if !over_tags.is_empty() {
@@ -75,21 +75,21 @@ impl Composition {
     }
 }
 
-/// Renders a folder of `manifests` with components, and with the names that some of them take from
-/// a ConfigMap.
+/// Renders a folder of `manifests` with components, and with the ConfigMaps from which some of them
+/// take a text: name, key and text.
 pub fn render(
     programs: &Programs,
     folder_below: &str,
     components: &[&str],
-    names: &[(&str, &str)],
+    texts: &[(&str, &str, &str)],
 ) -> Result<String> {
     let folder = TempDir::new().context("making a folder for a kustomization")?;
     let path = folder.path().canonicalize().context("finding the folder")?;
     let manifests = relative(&path, &repository().join("manifests"))?;
     let mut resources = vec![manifests.join(folder_below)];
-    for (key, name) in names {
-        let file = format!("{key}.yaml");
-        write(&path.join(&file), &name_for_kustomize(key, name))?;
+    for (name, key, text) in texts {
+        let file = format!("{name}.yaml");
+        write(&path.join(&file), &text_for_kustomize(name, key, text))?;
         resources.push(file.into());
     }
     let component = |name: &&str| manifests.join("components").join(name);
@@ -107,15 +107,15 @@ fn kustomize(programs: &Programs, folder: &Path) -> Result<String> {
 }
 
 /// Returns a ConfigMap that kustomize reads and does not render.
-fn name_for_kustomize(key: &str, name: &str) -> Value {
+fn text_for_kustomize(name: &str, key: &str, text: &str) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
-            "name": key,
+            "name": name,
             "annotations": {"config.kubernetes.io/local-config": "true"},
         },
-        "data": {key: name},
+        "data": {key: text},
     })
 }
 
