@@ -31,7 +31,7 @@ TESTED := --workspace --features injector/opentelemetry
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-setup: ## Install or build what the tests need: packages, Kubernetes, CoreDNS, a gRPC application, Envoy, promtool
+setup: ## Install or build what the tests need: packages, Kubernetes, CoreDNS, a gRPC application, Helm, Envoy, promtool
 	@tests/setup.sh
 
 build: ## Leave the six release programs in dist/, static
@@ -86,8 +86,9 @@ check: ## Formatting, lints, documentation, unit tests, licences: no root, no se
 	done
 	@echo "make check: everything passed" >&2
 
-manifests: setup ## Render manifests/install.yaml and install-mesh.yaml
+manifests: setup ## Render manifests/install.yaml, install-mesh.yaml and the templates of manifests/chart
 	PATH="$(KUBERNETES):$$PATH" manifests/render.sh
+	cargo run --locked --quiet --package e2e --bin chart
 
 go-types: ## Write the tables in go-types/tables from their Go modules (Go)
 	go -C go-types/generate run . "$(CURDIR)/go-types/tables"
@@ -100,6 +101,7 @@ reference: ## Write docs/reference/ and docs/annotations.md from the code
 # The workspace's own lock file is checked by every build.
 generated: setup ## Check that generated files, and the lock file of the fuzz targets, are current
 	PATH="$(KUBERNETES):$$PATH" manifests/render.sh --check
+	cargo run --locked --quiet --package e2e --bin chart -- --check
 	@go -C go-types/generate mod download \
 	    || { echo "make generated: LEFT OUT: go-types/tables; their Go modules are not available" >&2; exit 0; }; \
 	folder=$$(mktemp -d); go -C go-types/generate run . "$$folder"; \
