@@ -9,7 +9,7 @@ use e2e::manifests;
 use e2e::programs::Programs;
 use serde_json::{Value, json};
 
-use crate::names::{REVISION, TAG};
+use crate::names::{REVISION, TAG, without_revision};
 use crate::tree::{Guard, Tree};
 
 /// Two lists of components and the value that makes the difference between them.
@@ -50,7 +50,9 @@ static LAYERS: [Layer; 29] = [
     layer(Guard::If("$.Values.networkPolicy.restrictEgress"), &[R], &["network-policy", R]),
     layer(Guard::If("$.Values.prometheus.enabled"), &[R], &["prometheus", R]),
     layer(
-        Guard::If("and $.Values.prometheus.enabled (eq $.Values.prometheus.monitor \"PodMonitor\")"),
+        Guard::If(
+            "and $.Values.prometheus.enabled (eq $.Values.prometheus.monitor \"PodMonitor\")",
+        ),
         &["prometheus", R],
         &["prometheus-pods", R],
     ),
@@ -189,8 +191,7 @@ fn renderings(programs: &Programs) -> Result<BTreeMap<(Components, bool), Value>
             part.iter().map(one).collect()
         };
         let parts = wanted.chunks(wanted.len().div_ceil(threads));
-        let running: Vec<_> =
-            parts.map(|part| scope.spawn(move || render_all(part))).collect();
+        let running: Vec<_> = parts.map(|part| scope.spawn(move || render_all(part))).collect();
         let mut rendered = BTreeMap::new();
         for thread in running {
             let part = thread.join().map_err(|_| anyhow!("rendering panicked"))?;
@@ -231,10 +232,9 @@ fn render(programs: &Programs, components: &[&str], is_revised: bool) -> Result<
 
 /// Replaces the documents in ConfigMaps, which the chart makes from its values.
 fn forget_settings(document: &mut Value) {
-    let name = document["metadata"]["name"].as_str().unwrap_or_default();
-    let is_settings = document["kind"] == "ConfigMap"
-        && ["istio", "istio-sidecar-injector"].contains(&name.replace(&format!("-{REVISION}"), "").as_str());
-    if is_settings {
+    let name = without_revision(document["metadata"]["name"].as_str().unwrap_or_default());
+    let names = ["istio", "istio-sidecar-injector"];
+    if document["kind"] == "ConfigMap" && names.contains(&name.as_str()) {
         for (key, text) in document["data"].as_object_mut().into_iter().flatten() {
             *text = json!(format!("the settings {key}"));
         }

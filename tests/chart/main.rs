@@ -55,7 +55,10 @@ fn templates(programs: &Programs) -> Result<BTreeMap<String, String>> {
     let mut by_file: BTreeMap<String, Vec<&Item>> = BTreeMap::new();
     for object in &objects {
         let kind = object.key.split(' ').next().unwrap_or_default().to_lowercase();
-        by_file.entry(format!("{FOLDER}/{}-{kind}.yaml", program(object)?)).or_default().push(object);
+        by_file
+            .entry(format!("{FOLDER}/{}-{kind}.yaml", program(object)?))
+            .or_default()
+            .push(object);
     }
     let write = |(name, objects): (String, Vec<&Item>)| {
         let text = yaml::write_objects(&objects).with_context(|| name.clone())?;
@@ -83,7 +86,9 @@ fn program(object: &Item) -> Result<&str> {
 /// Returns the templates that were generated.
 fn generated() -> Result<Vec<String>> {
     let mut names = Vec::new();
-    for file in fs::read_dir(repository().join(FOLDER)).with_context(|| format!("listing {FOLDER}"))? {
+    for file in
+        fs::read_dir(repository().join(FOLDER)).with_context(|| format!("listing {FOLDER}"))?
+    {
         let file = file?;
         if fs::read_to_string(file.path())?.starts_with(HEADER) {
             names.push(format!("{FOLDER}/{}", file.file_name().to_string_lossy()));

@@ -42,7 +42,9 @@ impl Guard {
         match self {
             Self::If(condition) => Ok(Self::Unless(condition)),
             Self::Unless(condition) => Ok(Self::If(condition)),
-            Self::Each(_) | Self::Unset(_) | Self::Any(_) => bail!("a component that is there {self:?} only adds"),
+            Self::Each(_) | Self::Unset(_) | Self::Any(_) => {
+                bail!("a component that is there {self:?} only adds")
+            }
         }
     }
 }

@@ -55,7 +55,10 @@ impl Composition {
         let mut layer = path.join("install");
         if let Some(revision) = self.revision {
             resources.push("revision.yaml".into());
-            write(&layer.join("revision.yaml"), &text_for_kustomize("revision", "revision", revision))?;
+            write(
+                &layer.join("revision.yaml"),
+                &text_for_kustomize("revision", "revision", revision),
+            )?;
         }
         write_kustomization(&layer, &resources, &components)?;
         for tag in self.tags {

@@ -75,8 +75,8 @@ fn pod_monitor_sets_the_job_of_the_alerts() {
         assert_eq!(relabeling["targetLabel"], "job");
         let job = relabeling["replacement"].as_str().unwrap().replace("$1", "canary");
         let rules = rendering.documents.iter().find(|one| one["kind"] == "PrometheusRule");
-        let selected = r#"job=~\"sidecar-injector-metrics(-.+)?\""#.replace("\\\", "\");
-        assert!(rules.unwrap().to_string().contains(&selected));
+        let expressions = rules.unwrap().to_string();
+        assert!(expressions.contains("sidecar-injector-metrics(-.+)?"), "{expressions}");
         assert_eq!(job, "sidecar-injector-metrics-canary");
     }
 }

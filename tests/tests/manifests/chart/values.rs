@@ -56,7 +56,10 @@ fn invalid_values_are_rejected_by_name() {
             json!({"injector": {"certificates": {"provider": "csr", "emptySecret": true}}}),
             "injector.certificates.emptySecret: there is no such Secret",
         ),
-        (json!({"global": {"istioNamespace": "other"}}), "global.istioNamespace: the control plane"),
+        (
+            json!({"global": {"istioNamespace": "other"}}),
+            "global.istioNamespace: the control plane",
+        ),
     ] {
         let said = helm().template(&values).expect_err(&values.to_string()).to_string();
         assert!(said.contains(expected), "{values}: {said}");
