@@ -88,10 +88,8 @@ impl Case {
 fn compared(mut objects: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
     objects.remove("Namespace istio-system");
     for (name, object) in &mut objects {
-        if name.starts_with("CustomResourceDefinition ")
-            && let Some(annotations) = object["metadata"]["annotations"].as_object_mut()
-        {
-            annotations.remove("helm.sh/resource-policy");
+        if name.starts_with("CustomResourceDefinition ") {
+            object["metadata"].as_object_mut().unwrap().remove("annotations");
         }
         if name.starts_with("ConfigMap istio") {
             let keys: Vec<String> = object["data"].as_object().unwrap().keys().cloned().collect();
@@ -102,16 +100,8 @@ fn compared(mut objects: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
                 };
             }
         }
-        drop_empty_annotations(object);
     }
     objects
-}
-
-fn drop_empty_annotations(object: &mut Value) {
-    let metadata = object["metadata"].as_object_mut().unwrap();
-    if metadata.get("annotations").is_some_and(|all| all.as_object().unwrap().is_empty()) {
-        metadata.remove("annotations");
-    }
 }
 
 /// Values with the images as the injector combines them, and without what it combines them of.

@@ -127,7 +127,7 @@ fn settings_are_values_of_their_documents() {
 fn fields_of_both_deployments_are_values() {
     let program = json!({
         "replicaCount": 7,
-        "resources": {"requests": {"cpu": "1"}},
+        "resources": {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "3Gi"}},
         "nodeSelector": {"disk": "ssd"},
         "tolerations": [{"key": "a", "operator": "Exists"}],
         "affinity": {"nodeAffinity": {}},
