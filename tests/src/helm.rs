@@ -9,17 +9,24 @@ use serde_json::Value;
 use crate::programs::{Programs, repository};
 use crate::tool;
 
-/// Helm in the namespace `istio-system`.
+/// Helm, by default in the namespace `istio-system`.
 #[derive(Debug, Clone)]
 pub struct Helm {
     program: PathBuf,
+    namespace: String,
     kubeconfig: Option<PathBuf>,
 }
 
 impl Helm {
     /// Returns Helm without a cluster.
     pub fn new(programs: &Programs) -> Result<Self> {
-        Ok(Self { program: programs.helm()?, kubeconfig: None })
+        let namespace = "istio-system".to_owned();
+        Ok(Self { program: programs.helm()?, namespace, kubeconfig: None })
+    }
+
+    /// Returns Helm in another namespace.
+    pub fn in_namespace(self, namespace: &str) -> Self {
+        Self { namespace: namespace.to_owned(), ..self }
     }
 
     /// Returns Helm with the permissions of a kubeconfig.
@@ -37,7 +44,7 @@ impl Helm {
     /// the standard error.
     pub fn must(&self, args: &[&str], input: &str) -> Result<String> {
         let mut command = Command::new(&self.program);
-        command.args(args).arg("--namespace=istio-system");
+        command.args(args).arg("--namespace").arg(&self.namespace);
         if let Some(kubeconfig) = &self.kubeconfig {
             command.arg("--kubeconfig").arg(kubeconfig);
         }

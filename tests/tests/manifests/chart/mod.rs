@@ -3,6 +3,7 @@
 mod cases;
 mod images;
 mod objects;
+mod page;
 mod values;
 
 use std::collections::BTreeMap;

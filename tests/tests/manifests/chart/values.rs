@@ -124,6 +124,29 @@ fn settings_are_values_of_their_documents() {
 }
 
 #[test]
+fn every_namespace_is_that_of_the_release() {
+    let values = json!({
+        "revision": "canary",
+        "revisionTags": ["prod", "default"],
+        "prometheus": {"enabled": true, "proxies": true},
+        "grafana": {"enabled": true},
+        "injector": {"trustProbe": true, "reports": true, "highAvailability": true},
+    });
+    let rendered = helm().in_namespace("mesh").template(&values).unwrap();
+    assert!(rendered.contains("discoveryAddress: istiod-canary.mesh.svc:15012"));
+    assert!(rendered.contains(r#""system:serviceaccount:mesh:\" + \"pilot-discovery-canary"#));
+    assert!(!rendered.contains("istio-system"));
+}
+
+#[test]
+fn chart_has_the_version_of_the_programs() {
+    let chart = chart_file("Chart.yaml");
+    let found =
+        [&chart["version"], &chart["appVersion"], &chart_file("values.yaml")["global"]["tag"]];
+    assert_eq!(found, [env!("CARGO_PKG_VERSION"); 3]);
+}
+
+#[test]
 fn fields_of_both_deployments_are_values() {
     let program = json!({
         "replicaCount": 7,
