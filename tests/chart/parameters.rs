@@ -47,25 +47,22 @@ impl Parameter {
         let mut places = 0;
         for object in objects.iter_mut().filter(|item| item.key.starts_with(&name)) {
             let mut put = |items: &mut Vec<Item>| {
-                let block = |guards: Vec<Guard>| Item {
-                    key: String::new(),
-                    guards,
-                    tree: Tree::Block(text.clone()),
-                };
+                let block = Tree::Block(text.clone());
+                let added = Item { key: String::new(), guards: Vec::new(), tree: block.clone() };
                 match self.placement {
-                    Placement::Added => items.push(block(Vec::new())),
+                    Placement::Added => items.push(added),
                     Placement::InPlace(key) => {
                         let Some(item) = items.iter_mut().find(|item| item.key == key) else {
                             return;
                         };
-                        item.tree = Tree::Block(text.clone());
+                        item.tree = block;
                     }
                     Placement::Preferred(key, value) => {
                         let value = value.replace("GROUP", group);
                         for item in items.iter_mut().filter(|item| item.key == key) {
                             item.guards.push(Guard::Unset(value.clone()));
                         }
-                        items.push(block(Vec::new()));
+                        items.push(added);
                     }
                 }
                 places += 1;

@@ -163,3 +163,97 @@ fn is_plain(text: &str) -> bool {
         && !reserved.contains(&text.to_ascii_lowercase().as_str())
         && !["tHe", "istio-system"].iter().any(|name| text.starts_with(name))
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
+
+    use serde_json::json;
+
+    use super::write;
+    use crate::tree::{Guard, Tree};
+
+    const A: Guard = Guard::If("$.Values.a");
+    const B: Guard = Guard::If("$.Values.b");
+
+    fn template(layers: &[(Guard, serde_json::Value, serde_json::Value)]) -> String {
+        let mut tree = Tree::new(&layers[0].1);
+        for (guard, before, after) in layers {
+            tree.apply(before, after, guard).unwrap();
+        }
+        let mut text = String::new();
+        write(&tree, 0, &mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn changed_field_has_both_conditions() {
+        let [before, after] = ["Fail", "Ignore"].map(|policy| json!({ "policy": policy }));
+        assert_eq!(
+            template(&[(A, before, after)]),
+            "\
+{{- if not ($.Values.a) }}
+policy: Fail
+{{- end }}
+{{- if $.Values.a }}
+policy: Ignore
+{{- end }}
+"
+        );
+    }
+
+    #[test]
+    fn elements_of_a_list_keep_their_places() {
+        let base = json!({"args": ["first", "last"]});
+        let a = json!({"args": ["first", "of-a", "last"]});
+        let b = json!({"args": ["last", "{{b}}"]});
+        assert_eq!(
+            template(&[(A, base.clone(), a), (B, base, b)]),
+            "\
+args:
+{{- if not ($.Values.b) }}
+- first
+{{- end }}
+{{- if $.Values.a }}
+- of-a
+{{- end }}
+- last
+{{- if $.Values.b }}
+- \"{{ \"{{\" }}b}}\"
+{{- end }}
+"
+        );
+    }
+
+    /// Else it would be null with neither, or there twice with both.
+    #[test]
+    fn map_of_two_layers_is_there_once() {
+        let base = json!({"name": "x"});
+        let with = |key: &str| json!({"name": "x", "annotations": {key: "1"}});
+        assert_eq!(
+            template(&[(A, base.clone(), with("a")), (B, base, with("b"))]),
+            "\
+name: x
+{{- if or ($.Values.a) ($.Values.b) }}
+annotations:
+  {{- if $.Values.a }}
+  a: \"1\"
+  {{- end }}
+  {{- if $.Values.b }}
+  b: \"1\"
+  {{- end }}
+{{- end }}
+"
+        );
+    }
+
+    #[test]
+    fn revision_becomes_an_expression_without_condition() {
+        let before = json!({"name": "injector", "revision": "default"});
+        let after = json!({"name": "injector-tHeReViSiOn", "revision": "tHeReViSiOn"});
+        assert_eq!(
+            template(&[(A, before, after)]),
+            "name: injector{{ $suffix }}\nrevision: \"{{ $revision }}\"\n"
+        );
+    }
+}
