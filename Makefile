@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build size bench images check fmt clippy doc manifests reference go-types generated fuzz clean
+.PHONY: help setup build size bench images check fmt clippy doc manifests reference site go-types generated fuzz clean
 .PHONY: test test-unit test-capture test-cluster test-acceptance test-manifests soak
 
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
@@ -11,6 +11,7 @@ KUBERNETES_VERSION := $(shell awk '$$1 == "k8s.io/kubernetes" { print $$2 }' tes
 # Bytes: every node keeps them, and every pod starts them.
 LARGEST_INIT := 2000000
 LARGEST_AGENT := 6000000
+MDBOOK := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/mdbook-$(shell cat tests/mdbook-version)/bin/mdbook
 KUBERNETES := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/kubernetes-$(KUBERNETES_VERSION)
 
 # Kept outside the tree, as what `make setup` installs.
@@ -31,7 +32,7 @@ TESTED := --workspace --features injector/opentelemetry
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-setup: ## Install or build what the tests need: packages, Kubernetes, CoreDNS, a gRPC application, Helm, Envoy, promtool
+setup: ## Install or build what the tests need: packages, Kubernetes, CoreDNS, Helm, Envoy, promtool, mdBook, …
 	@tests/setup.sh
 
 build: ## Leave the six release programs in dist/, static
@@ -97,6 +98,10 @@ go-types: ## Write the tables in go-types/tables from their Go modules (Go)
 reference: ## Write docs/reference/ and docs/annotations.md from the code
 	OUTRIGGER_REFERENCE=write cargo test --locked --quiet $(TESTED) --exclude e2e --exclude fuzz --lib -- \
 	    reference::page_is_current the_reference_page_is_current
+
+site: ## Build the documentation as a site in target/site: open index.html
+	tests/setup.sh mdbook
+	docs/site.sh "$(MDBOOK)" "$(TARGET_DIR)/site"
 
 # The workspace's own lock file is checked by every build.
 generated: setup ## Check that generated files, and the lock file of the fuzz targets, are current

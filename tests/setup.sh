@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Brings a Debian machine to where the tests can run: system packages, the
-# Kubernetes programs, CoreDNS, a gRPC application, Helm, Envoy, promtool. Does nothing, quickly,
+# Kubernetes programs, CoreDNS, a gRPC application, Helm, Envoy, promtool, mdBook. Does nothing, quickly,
 # when all of it is there. What is built or downloaded is kept outside the tree,
-# for every checkout.
+# for every checkout. `setup.sh mdbook` installs mdBook alone.
 set -euo pipefail
 cd "$(dirname "$0")"
 
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/outrigger"
 envoy_version=$(<envoy-version)
+mdbook_version=$(<mdbook-version)
 kubernetes_version=$(awk '$1 == "k8s.io/kubernetes" { print $2 }' kubernetes/go.mod)
 coredns_version=$(awk '$2 == "github.com/coredns/coredns" { print $3 }' coredns/go.mod)
 helm_version=$(awk '$1 == "helm.sh/helm/v3" { print $2 }' helm/go.mod)
@@ -18,6 +19,10 @@ main() {
     # Two checkouts share the cache; the second waits for the first.
     exec 9>"$cache/setup.lock"
     flock 9
+    if [[ ${1:-} == mdbook ]]; then
+        install_mdbook
+        return
+    fi
     install_packages
     build kubernetes "$kubernetes_version"
     build coredns "$coredns_version" coredns
@@ -25,6 +30,7 @@ main() {
     build helm "$helm_version"
     fetch_envoy
     fetch_promtool
+    install_mdbook
 }
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -46,6 +52,7 @@ install_packages() {
     need zstd zstd
     need openssl openssl
     need busybox busybox-static
+    need chromium chromium
     [[ -x /usr/lib/cni/bridge ]] || missing+=(containernetworking-plugins)
     [[ ${#missing[@]} -eq 0 ]] && return
     [[ $(id -u) -eq 0 ]] || die "root is needed, to install ${missing[*]} and to run the tests"
@@ -137,6 +144,17 @@ fetch_promtool() {
     cp "$download/files/usr/bin/promtool" "$folder/new"
     mv "$folder/new" "$folder/promtool"
     rm -rf "$download"
+}
+
+# A tool of this version, not a dependency: its licence is the MPL.
+install_mdbook() {
+    local folder="$cache/mdbook-$mdbook_version" build
+    [[ -x $folder/bin/mdbook ]] && return
+    say "building mdBook $mdbook_version into $folder (once; some minutes)"
+    build=$(mktemp -d)
+    CARGO_TARGET_DIR="$build" cargo install --locked --quiet mdbook --version "$mdbook_version" \
+        --no-default-features --features search --root "$folder" >&2
+    rm -rf "$build"
 }
 
 main "$@"

@@ -4,6 +4,8 @@
 
 mod flags;
 mod page;
+#[cfg(test)]
+mod reference;
 
 pub use page::{Page, code};
 

@@ -84,6 +84,12 @@ impl Programs {
         existing(self.cache.join("promtool").join("promtool"), "make setup")
     }
 
+    /// Returns mdBook of the version in `tests/mdbook-version`.
+    pub fn mdbook(&self) -> Result<PathBuf> {
+        let version = include_str!("../mdbook-version").trim();
+        existing(self.cache.join(format!("mdbook-{version}/bin/mdbook")), "make setup")
+    }
+
     /// Returns the gRPC application of `tests/grpc`, which speaks xDS itself.
     pub fn grpc_application(&self) -> Result<PathBuf> {
         let version = required_version(include_str!("../grpc/go.mod"), "google.golang.org/grpc")?;

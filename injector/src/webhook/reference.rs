@@ -18,6 +18,7 @@ use super::config::args::Args;
 use super::reports::events::State;
 use super::reports::metrics::ReportMetrics;
 use super::reports::state::SharedReport;
+use super::run_error::EXIT_CODES;
 use super::telemetry::metric_table::{METRICS, MetricSpec};
 use super::telemetry::metrics::{CallResult, Metrics};
 use super::telemetry::watch_state::WatchState;
@@ -52,6 +53,7 @@ fn reference() -> String {
              [webhook-certs](webhook-certs.md#events).",
         )
         .table(["reason", "type", "when"], events.to_vec())
+        .exit_codes(&EXIT_CODES)
         .into_text()
 }
 

@@ -5,6 +5,7 @@ use reference_pages::{Page, code};
 use super::command::{self, NAMES};
 use super::env::Variable;
 use super::flags::{FLAGS, FlagKind, FlagSpec, Support};
+use crate::cli::EXIT_CODES;
 
 fn reference() -> String {
     let (used, accepted): (Vec<_>, Vec<_>) =
@@ -47,7 +48,7 @@ fn reference() -> String {
                 FLAGS.iter().all(|spec| arg.get_long() != Some(spec.long))
             });
     }
-    page.into_text()
+    page.exit_codes(&EXIT_CODES).into_text()
 }
 
 fn row(spec: &FlagSpec) -> [String; 4] {

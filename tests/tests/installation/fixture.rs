@@ -6,14 +6,13 @@ use anyhow::{Context, Result, bail, ensure};
 use e2e::api_servers::ApiServers;
 use e2e::kubectl::Kubectl;
 use e2e::manifests::Composition;
+use e2e::namespace_cleanup::Leftovers;
 use e2e::process::Process;
 use e2e::programs::Programs;
 use e2e::wait;
 use serde_json::Value;
 use std::time::Duration;
 use tokio::runtime::Runtime;
-
-use crate::namespace_cleanup::Leftovers;
 
 pub(crate) struct Fixture {
     pub(crate) programs: Programs,

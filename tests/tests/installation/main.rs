@@ -17,7 +17,6 @@ mod issued;
 mod migration;
 mod monitoring;
 mod mounted_volumes;
-mod namespace_cleanup;
 mod pods;
 mod require_injection;
 mod revisions;

@@ -151,6 +151,14 @@ struct IssueArgs {
     new_ca: bool,
 }
 
+/// The table of the reference page.
+#[cfg(test)]
+const EXIT_CODES: [(u8, &str); 3] = [
+    (0, "done; `serve`: ended by SIGTERM or SIGINT"),
+    (1, "failed; `status`: there is no usable CA, or a webhook entry does not trust it"),
+    (2, "invalid command line"),
+];
+
 /// Runs a command.
 pub fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {

@@ -24,6 +24,7 @@ fn reference() -> String {
              `sidecar-injector`.",
         )
         .table(["reason", "type", "when"], rows.collect())
+        .exit_codes(&super::EXIT_CODES)
         .into_text()
 }
 
