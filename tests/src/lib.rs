@@ -16,7 +16,6 @@ mod etcd;
 pub mod failure;
 pub mod http;
 mod identity;
-pub mod image;
 pub mod images;
 pub mod istio_programs;
 pub mod istiod;
