@@ -48,7 +48,7 @@ missing() {
     [[ -d $(rustc --print sysroot)/lib/rustlib/$target/lib ]] ||
         echo "the standard library of $target is not installed; hint: rustup target add $target"
     [[ -z $(linker_of "$target") ]] || command -v "$(linker_of "$target")" >/dev/null ||
-        echo "$(linker_of "$target") is not installed; hint: apt-get install gcc-${target%%-*}-linux-gnu"
+        echo "$(linker_of "$target") is not installed; hint: apt-get install gcc-${target%%-*}-linux-gnu libc6-dev-$1-cross"
 }
 
 # Prints the cross linker of a target; nothing for that of this machine.

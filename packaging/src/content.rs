@@ -25,14 +25,6 @@ impl Content {
         }
     }
 
-    /// Returns all bytes.
-    pub(crate) fn read(&self) -> Result<Vec<u8>> {
-        match self {
-            Self::Bytes(bytes) => Ok(bytes.clone()),
-            Self::File(path) => fs::read(path).map_err(Error::read(path)),
-        }
-    }
-
     /// Returns a reader of the bytes.
     pub(crate) fn reader(&self) -> Result<Box<dyn Read + '_>> {
         Ok(match self {

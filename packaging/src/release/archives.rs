@@ -12,6 +12,7 @@ pub(super) fn write(
     release: &Release,
     documentation: &Documentation,
     folder: &mut ReleaseFolder,
+    left_out: &mut Vec<String>,
 ) -> Result<()> {
     let time = release.origin.file_time();
     for build in &release.builds {
@@ -38,8 +39,18 @@ pub(super) fn write(
     }
     let mut manifests = FileTree::default();
     let stem = format!("{}-manifests", release.stem());
-    manifests.add_folder(&stem, &release.workspace.join("manifests"))?;
-    folder.add_archive(&format!("{stem}.tar.gz"), &manifests, time)
+    let source = release.workspace.join("manifests");
+    manifests.add_folder(&stem, &source)?;
+    folder.add_archive(&format!("{stem}.tar.gz"), &manifests, time)?;
+    // The name of the file and of its folder are those of `helm package`.
+    let source = source.join("chart");
+    if !source.exists() {
+        left_out.push(format!("the chart; {} does not exist", source.display()));
+        return Ok(());
+    }
+    let mut chart = FileTree::default();
+    chart.add_folder("outrigger", &source)?;
+    folder.add_archive(&format!("{}.tgz", release.stem()), &chart, time)
 }
 
 const DOCUMENTS: [&str; 4] = ["CHANGELOG.md", "LICENSE", "README.md", "SECURITY.md"];

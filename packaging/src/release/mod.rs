@@ -65,7 +65,7 @@ impl Release {
         let documentation = Documentation::read(self, &mut left_out)?;
         let bills = Bills::read(self)?;
         bills.write(self, &mut folder)?;
-        archives::write(self, &documentation, &mut folder)?;
+        archives::write(self, &documentation, &mut folder, &mut left_out)?;
         debian_packages::write(self, &documentation, &mut folder)?;
         release_images::write(self, &bills, &mut folder, &mut left_out)?;
         self.write_notes(&mut folder, &mut left_out)?;
