@@ -29,5 +29,6 @@ pub fn all() -> impl Iterator<Item = Program> {
     BUILDS.into_iter().flatten().copied()
 }
 
-/// Other names of `istioctl`: an own one, and the one that makes it a plugin of kubectl.
-pub const ISTIOCTL_LINKS: [&str; 2] = ["kubectl-outrigger", "outrigger"];
+/// Other names of `istioctl`: a plugin of kubectl, its completion, and one beside Istio's program.
+pub const ISTIOCTL_LINKS: [&str; 3] =
+    ["kubectl-outrigger", "kubectl_complete-outrigger", "outrigger"];

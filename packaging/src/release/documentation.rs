@@ -9,7 +9,6 @@ use std::process::Command;
 use super::Release;
 use crate::error::{Error, Result};
 use crate::platform::Platform;
-use crate::programs::ISTIOCTL_LINKS;
 
 /// Documentation that is installed with programs.
 #[derive(Debug)]
@@ -63,7 +62,7 @@ impl Documentation {
             Some(build) => {
                 let istioctl = build.programs.join("istioctl");
                 for shell in SHELLS {
-                    for command in ISTIOCTL_LINKS.into_iter().chain(["istioctl"]) {
+                    for command in COMPLETED {
                         match completion(&istioctl, shell, command) {
                             Ok(completion) => completions.push(completion),
                             Err(reason) => left_out.push(reason),
@@ -113,4 +112,6 @@ fn completion(
     Err(format!("{command}'s completion of {shell}; istioctl completion {shell}: {problem}"))
 }
 
+/// Names of `istioctl` that shells complete; kubectl asks for the completion of its plugin.
+const COMPLETED: [&str; 2] = ["istioctl", "outrigger"];
 const SHELLS: [&str; 3] = ["bash", "fish", "zsh"];
