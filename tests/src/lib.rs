@@ -17,7 +17,6 @@ pub mod failure;
 pub mod helm;
 pub mod http;
 mod identity;
-pub mod image;
 pub mod images;
 pub mod istio_programs;
 pub mod istiod;
