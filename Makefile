@@ -34,7 +34,7 @@ help: ## List the targets
 setup: ## Install or build what the tests need: packages, Kubernetes, CoreDNS, a gRPC application, Envoy, promtool
 	@tests/setup.sh
 
-build: ## Leave the six release programs in dist/, static
+build: ## Leave the six release programs in dist/, static, and links for the names of istioctl
 	$(STATIC) --release --package injector --package istioctl --package pilot-discovery --package webhook-certs --bins
 	$(STATIC_SMALL) --profile init --package istio-init --bins
 	$(STATIC_SMALL) --profile agent --package pilot-agent --bins
@@ -42,6 +42,7 @@ build: ## Leave the six release programs in dist/, static
 	@install $(addprefix $(TARGET_DIR)/$(HOST)/release/,sidecar-injector istioctl pilot-discovery webhook-certs) dist/
 	@install $(TARGET_DIR)/$(HOST)/init/istio-init dist/
 	@install $(TARGET_DIR)/$(HOST)/agent/pilot-agent dist/
+	@for name in outrigger kubectl-outrigger kubectl_complete-outrigger; do ln --force --symbolic istioctl "dist/$$name"; done
 	@ls -l dist/
 	@$(MAKE) --no-print-directory size
 
@@ -93,9 +94,8 @@ go-types: ## Write the tables in go-types/tables from their Go modules (Go)
 	go -C go-types/generate run . "$(CURDIR)/go-types/tables"
 
 # The same tests compare the pages.
-reference: ## Write docs/reference/ and docs/annotations.md from the code
-	OUTRIGGER_REFERENCE=write cargo test --locked --quiet $(TESTED) --exclude e2e --exclude fuzz --lib -- \
-	    reference::page_is_current the_reference_page_is_current
+reference: ## Write docs/reference/, docs/man/ and docs/annotations.md from the code
+	OUTRIGGER_REFERENCE=write cargo test --locked --quiet $(TESTED) --exclude e2e --exclude fuzz --lib -- _is_current
 
 # The workspace's own lock file is checked by every build.
 generated: setup ## Check that generated files, and the lock file of the fuzz targets, are current

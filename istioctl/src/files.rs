@@ -7,13 +7,15 @@ use injector::manifest::Document;
 use local_files::replace_regular_file;
 
 use crate::conversion::{self, ConversionError};
+use crate::explanation::{explanation_json, explanation_table};
 use crate::finding::{Finding, FindingResult, Title};
 use crate::inputs::{InputFile, STANDARD};
-use crate::output_flags::{Destination, Form};
+use crate::output_flags::{Destination, TextForm};
 use crate::parallel::in_order;
 use crate::unified_diff::unified_diff;
 use crate::workload_patch::patch_lines;
-use crate::{Failure, Outcome, Streams, output};
+use crate::exit_code::CommandOutcome;
+use crate::{Failure, Streams, output};
 
 /// A file after the edits.
 #[derive(Debug)]
@@ -74,6 +76,23 @@ pub(super) fn each_finding<'a>(
 }
 
 impl Destination<'_> {
+    /// Writes the results for all objects, if they are wanted; `change` names the change.
+    pub(super) fn explain(
+        self,
+        files: &[EditedFile<'_>],
+        change: &'static str,
+        streams: &mut Streams<'_>,
+    ) -> anyhow::Result<()> {
+        let text = match self {
+            Self::Explanation { json: false } => explanation_table(files, change),
+            Self::Explanation { json: true } | Self::Check { json: true } => {
+                explanation_json(files, change)
+            }
+            _ => return Ok(()),
+        };
+        output::write(streams.output, &text)
+    }
+
     /// Writes the files, or lists the workloads to be changed; `change` names the change. Ends with
     /// a summary of the objects in `tally`.
     pub(super) fn write(
@@ -82,17 +101,20 @@ impl Destination<'_> {
         change: &str,
         tally: &impl fmt::Display,
         streams: &mut Streams<'_>,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<CommandOutcome, Failure> {
         let count = files.len();
         let changed = files.iter().filter(|file| file.is_changed()).count();
         let mut summary = format!("{}: {tally}", title(&files));
-        let mut outcome = Outcome::Done;
+        let mut outcome = CommandOutcome::Done;
         match self {
-            Self::Check => {
-                list_changes(&files, change, streams);
+            Self::Check { json } => {
+                if !json {
+                    list_changes(&files, change, streams);
+                }
                 summary = format!("{changed} of {count} files would change");
-                outcome = if changed > 0 { Outcome::WouldChange } else { Outcome::Done };
+                outcome = if changed > 0 { CommandOutcome::WouldChange } else { CommandOutcome::Done };
             }
+            Self::Explanation { .. } => {}
             Self::File(path) => {
                 output::write_file(path, &stream(files)).map_err(Failure::from_error)?;
             }
@@ -149,7 +171,7 @@ impl<'a> EditedFile<'a> {
     }
 }
 
-impl Form {
+impl TextForm {
     /// Returns the files in this form, in parts.
     fn render(self, files: Vec<EditedFile<'_>>) -> Result<Vec<String>, Vec<anyhow::Error>> {
         match self {

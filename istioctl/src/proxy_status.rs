@@ -16,13 +16,16 @@ use crate::{Failure, Streams, cluster, output};
 /// has refused the newest ones and uses earlier ones. NOT SENT: it has not asked for them.
 #[derive(Debug, Args)]
 pub(super) struct ProxyStatus {
-    /// A pod, in the given namespace or as NAME.NAMESPACE; all by default
+    /// A pod, in the given namespace or as NAME.NAMESPACE [default: all]
     #[arg(value_name = "POD[.NAMESPACE]")]
     pod: Option<String>,
+    /// Show the proxies of all namespaces, as without --namespace
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
     #[command(flatten)]
     pages: DebugPages,
     /// Output format
-    #[arg(short, long, value_enum, default_value = "table")]
+    #[arg(short, long, value_name = "FORM", value_enum, default_value = "table")]
     output: Form,
 }
 
@@ -170,6 +173,7 @@ mod tests {
         let selected = |pod: Option<&str>, namespace: &str| -> Vec<String> {
             let command = ProxyStatus {
                 pod: pod.map(str::to_owned),
+                all_namespaces: false,
                 pages: DebugPages::default(),
                 output: Form::Table,
             };

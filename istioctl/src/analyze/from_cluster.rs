@@ -12,6 +12,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::snapshot::{Snapshot, origin};
+use crate::progress::Progress;
 use crate::{Streams, cluster};
 
 impl Snapshot {
@@ -49,10 +50,16 @@ impl Snapshot {
             pod["metadata"]["namespace"] = origin.namespace.clone().into();
             found.push(AnalyzedPod { origin, pod, running });
         };
-        let all =
-            pods::each(client.clone(), namespace, PAGE, |mut pod| take("Pod", &mut pod, true));
+        let mut progress = Progress::new(streams, "pods");
+        let all = pods::each(client.clone(), namespace.into(), PAGE, |mut pod| {
+            progress.count();
+            take("Pod", &mut pod, true);
+        });
         all.await.context("listing pods")?;
-        let all = pods::each_deployment(client.clone(), namespace, PAGE, |mut deployment| {
+        drop(progress);
+        let mut progress = Progress::new(streams, "deployments");
+        let all = pods::each_deployment(client.clone(), namespace.into(), PAGE, |mut deployment| {
+            progress.count();
             take("Deployment", &mut deployment, false);
         });
         all.await.context("listing deployments")?;

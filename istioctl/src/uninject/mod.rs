@@ -8,8 +8,9 @@ use injector::manifest::Document;
 
 use crate::files::{each_finding, edit_all};
 use crate::inputs::InputFlags;
-use crate::output_flags::OutputFlags;
-use crate::{Failure, Outcome, Streams};
+use crate::output_flags::{Destination, OutputFlags};
+use crate::exit_code::CommandOutcome;
+use crate::{Failure, Streams};
 use document::uninjected_document;
 use tally::Tally;
 
@@ -36,30 +37,36 @@ pub(super) struct Uninject {
 
 impl Uninject {
     /// Reads, removes the sidecars, and writes only if everything succeeded.
-    pub(super) fn run(&self, streams: &mut Streams<'_>) -> Result<Outcome, Failure> {
-        let destination = self.output.destination();
+    pub(super) fn run(&self, streams: &mut Streams<'_>) -> Result<CommandOutcome, Failure> {
+        let destination = self.output.destination()?;
         self.files.refuse_standard_input(destination)?;
         let files = self.files.read(streams).map_err(Failure::Errors)?;
         let rules = self.files.pod_templates();
         let edit = |document: &Document<'_>| uninjected_document(document, rules);
         let (restored, errors) = edit_all(&files, edit);
+        let explained = matches!(destination, Destination::Explanation { .. });
         let mut tally = Tally::default();
         for (file, finding) in each_finding(&restored) {
             let place = format!("{file}: document {}", finding.document);
             for message in finding.warning_messages(&format!("{place}: ")) {
                 streams.say(&message);
             }
-            if let Some(unknown) = finding.surprise(&place) {
+            if let Some(unknown) = finding.surprise(&place).filter(|_| !explained) {
                 streams.say(&format!("warning: {unknown:#}"));
             }
             tally.add(finding);
         }
+        let failed = destination.explain(&restored, CHANGE, streams);
+        let errors: Vec<_> = errors.into_iter().chain(failed.err()).collect();
         if !errors.is_empty() {
             return Err(Failure::Errors(errors));
         }
-        destination.write(restored, "uninjected", &tally, streams)
+        destination.write(restored, CHANGE, &tally, streams)
     }
 }
+
+/// Word for an object that changes.
+const CHANGE: &str = "uninjected";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -67,4 +74,5 @@ Examples:
   istioctl uninject -R -f manifests --in-place
   istioctl uninject -R -f manifests -o diff | less
   istioctl uninject -R -f manifests --check
+  istioctl uninject -f injected.yaml --explain
   kubectl get deployment web -o yaml | istioctl uninject -f - | kubectl replace -f -";
