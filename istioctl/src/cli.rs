@@ -6,16 +6,16 @@ use crate::analyze::Analyze;
 use crate::client_flags::ClientFlags;
 use crate::cluster::ClusterClient;
 use crate::completion::Completion;
+use crate::exit_code::CommandOutcome;
 use crate::experimental::Experimental;
 use crate::istio_flags::{ControlPlaneFlags, LogFlags};
 use crate::kube_inject::KubeInject;
-use crate::proxy_config::ProxyConfig;
 use crate::program::Program;
+use crate::proxy_config::ProxyConfig;
 use crate::proxy_status::ProxyStatus;
 use crate::tag::Tag;
 use crate::uninject::Uninject;
 use crate::version::Version;
-use crate::exit_code::CommandOutcome;
 use crate::{Failure, Streams, VERSION};
 
 /// Adds Istio's sidecar to Kubernetes manifests, and inspects a cluster's pods and proxies.

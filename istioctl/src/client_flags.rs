@@ -105,7 +105,8 @@ impl ClientFlags {
     }
 
     fn given(&self) -> impl Iterator<Item = (&'static str, &String)> {
-        let one = [("kubeconfig", &self.kubeconfig), ("context", &self.context), ("as", &self.user)];
+        let one =
+            [("kubeconfig", &self.kubeconfig), ("context", &self.context), ("as", &self.user)];
         let groups = self.groups.iter().map(|group| ("as-group", group));
         let flags = one.into_iter().chain(groups).chain([("as-uid", &self.uid)]);
         flags.filter(|(_, value)| !value.is_empty())
@@ -156,7 +157,8 @@ mod tests {
 
     #[test]
     fn impersonated_user_is_that_of_the_flags() {
-        let flags = ["x", "--as", "jane", "--as-group", "dev", "--as-group", "ops", "--as-uid", "7"];
+        let flags =
+            ["x", "--as", "jane", "--as-group", "dev", "--as-group", "ops", "--as-uid", "7"];
         let client = Program::parse_from(flags).client;
         let mut config = Config::new("http://localhost".parse().unwrap());
         client.apply(&mut config);

@@ -1,12 +1,13 @@
 //! Edited files, and the forms in which they are written.
 
-use std::fmt;
+use std::{fmt, fs};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use injector::manifest::Document;
 use local_files::replace_regular_file;
 
 use crate::conversion::{self, ConversionError};
+use crate::exit_code::CommandOutcome;
 use crate::explanation::{explanation_json, explanation_table};
 use crate::finding::{Finding, FindingResult, Title};
 use crate::inputs::{InputFile, STANDARD};
@@ -14,7 +15,6 @@ use crate::output_flags::{Destination, TextForm};
 use crate::parallel::in_order;
 use crate::unified_diff::unified_diff;
 use crate::workload_patch::patch_lines;
-use crate::exit_code::CommandOutcome;
 use crate::{Failure, Streams, output};
 
 /// A file after the edits.
@@ -112,7 +112,8 @@ impl Destination<'_> {
                     list_changes(&files, change, streams);
                 }
                 summary = format!("{changed} of {count} files would change");
-                outcome = if changed > 0 { CommandOutcome::WouldChange } else { CommandOutcome::Done };
+                outcome =
+                    if changed > 0 { CommandOutcome::WouldChange } else { CommandOutcome::Done };
             }
             Self::Explanation { .. } => {}
             Self::File(path) => {
@@ -194,6 +195,8 @@ impl TextForm {
                 Ok(stream(
                     texts
                         .into_iter()
+                        // An empty file has no document.
+                        .filter(|(_, text)| !text.is_empty())
                         .map(|(file, text)| EditedFile {
                             parts: vec![("", text)],
                             ..EditedFile::new(file)
@@ -224,13 +227,25 @@ fn converted<'a>(
 }
 
 /// Replaces each changed file atomically; its permissions and owner stay. The first file that
-/// cannot be written ends it.
+/// cannot be written ends it, and the error names those that are written.
 fn write_back(files: &[EditedFile<'_>]) -> anyhow::Result<()> {
-    for file in files.iter().filter(|file| file.is_changed()) {
-        if let Some(path) = &file.file.path {
-            replace_regular_file(path, NEW_FILE, &file.texts())
-                .with_context(|| format!("--in-place: {}", path.display()))?;
-        }
+    let changed = files.iter().filter(|file| file.is_changed());
+    let changed: Vec<_> = changed.filter_map(|it| Some((it.file.path.as_ref()?, it))).collect();
+    for (path, _) in &changed {
+        let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+        let place = path.display();
+        ensure!(is_file, "--in-place: {place}: not a regular file; no file is changed");
+    }
+    let mut written = Vec::new();
+    for (path, file) in changed {
+        replace_regular_file(path, NEW_FILE, &file.texts()).with_context(|| {
+            let earlier = match written.as_slice() {
+                [] => "no file is changed".to_owned(),
+                written => format!("these files are changed already: {}", written.join(", ")),
+            };
+            format!("--in-place: {}: {earlier}", path.display())
+        })?;
+        written.push(path.display().to_string());
     }
     Ok(())
 }

@@ -26,7 +26,13 @@ use crate::{Failure, Streams, cluster, output};
 pub(super) struct InjectorList {
     /// Only pods with these labels, by kubectl's selectors such as `app in (web,api),!canary`
     /// [default: all]
-    #[arg(short = 'l', long, value_name = "SELECTOR", default_value = "", hide_default_value = true)]
+    #[arg(
+        short = 'l',
+        long,
+        value_name = "SELECTOR",
+        default_value = "",
+        hide_default_value = true
+    )]
     selector: String,
     /// List all namespaces, as without --namespace
     #[arg(short = 'A', long, conflicts_with = "namespace")]

@@ -2,8 +2,8 @@
 
 mod analyze;
 mod check_inject;
-mod client_flags;
 mod cli;
+mod client_flags;
 mod cluster;
 mod completion;
 mod control_plane;

@@ -171,9 +171,7 @@ mod tests {
                 "spec": {"containers": [{"name": "x", "image": format!("example/{app}:1.2")}]},
             })
         };
-        let proxy = |list: &str, image: &str| {
-            json!({"metadata": {}, "spec": {list: [{"name": "istio-proxy", "image": image}]}})
-        };
+        let proxy = |list: &str, image: &str| json!({"metadata": {}, "spec": {list: [{"name": "istio-proxy", "image": image}]}});
         let mut tally = ImageTally::default();
         for pod in [
             component("istio-system", "istiod", "default"),

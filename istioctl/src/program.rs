@@ -110,7 +110,8 @@ mod tests {
         fn check(command: &Command, path: &str) {
             for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
                 let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-                let shown = !arg.get_default_values().is_empty() && !arg.is_hide_default_value_set();
+                let shown =
+                    !arg.get_default_values().is_empty() && !arg.is_hide_default_value_set();
                 let optional = arg.get_action().takes_values() && !arg.is_required_set();
                 let repeated = help.ends_with("May be repeated");
                 let described = help.contains("[default: ");

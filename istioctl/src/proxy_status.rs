@@ -164,6 +164,10 @@ mod tests {
         let states = vec![State::Synced, State::Stale, State::Rejected, State::NotSent];
         let expected =
             Proxy { name: "web-1.shop".to_owned(), states, control_plane: "pilot-1".to_owned() };
+        let schema = include_str!("../../docs/schemas/proxy-status.schema.json");
+        let schema = serde_json::from_str(schema).unwrap();
+        let objects = proxies.iter().map(object).collect::<Value>();
+        assert_eq!(reference_pages::schema::validate(&objects, &schema), Ok(()));
         assert_eq!(proxies, [expected]);
     }
 

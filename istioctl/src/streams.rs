@@ -61,10 +61,13 @@ fn colored(message: &str) -> String {
     let lines = message.split_inclusive('\n').map(|line| {
         let start = line.len() - line.trim_start().len();
         let word = WORDS.iter().find(|(word, _)| line[start..].starts_with(word));
-        word.map_or_else(|| line.to_owned(), |(word, color)| {
-            let (indent, rest) = (&line[..start], &line[start + word.len()..]);
-            format!("{indent}{}{rest}", painted(word, *color))
-        })
+        word.map_or_else(
+            || line.to_owned(),
+            |(word, color)| {
+                let (indent, rest) = (&line[..start], &line[start + word.len()..]);
+                format!("{indent}{}{rest}", painted(word, *color))
+            },
+        )
     });
     lines.collect()
 }

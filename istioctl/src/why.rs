@@ -104,5 +104,8 @@ mod tests {
         let expected = "Cluster outbound|80||web.shop.svc.cluster.local was made from:\n  Service \
                         shop/web\n  MeshConfig mesh\n";
         assert_eq!(sentences(&page), expected);
+        let schema = include_str!("../../docs/schemas/why.schema.json");
+        let schema = serde_json::from_str(schema).unwrap();
+        assert_eq!(reference_pages::schema::validate(&page, &schema), Ok(()));
     }
 }

@@ -3,12 +3,17 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::net::TcpListener;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use reference_pages::schema::validate;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -79,7 +84,12 @@ fn bash_completes_commands_flags_and_values_under_each_name() {
             );
             let ran = folder.run("bash", &["--norc", "-c", &script]);
             let completed = String::from_utf8(ran.stdout).unwrap();
-            assert_eq!(completed, expected, "{words:?}: {:?}", String::from_utf8_lossy(&ran.stderr));
+            assert_eq!(
+                completed,
+                expected,
+                "{words:?}: {:?}",
+                String::from_utf8_lossy(&ran.stderr)
+            );
         }
     }
 }
@@ -112,6 +122,34 @@ fn colours_can_be_forced_and_say_nothing_else() {
     let escapes = regex::Regex::new("\u{1b}\\[[0-9;]*m").unwrap();
     assert_ne!(text(&colored), text(&plain));
     assert_eq!(escapes.replace_all(&text(&colored), ""), text(&plain));
+}
+
+#[test]
+fn terminal_has_colours_and_its_width() {
+    let folder = Folder::new();
+    let analyze = &["analyze", "--use-kube=false", "web.yaml", "--failure-threshold", "Info"];
+    let shown = folder.on_terminal(&[], analyze);
+    assert!(shown.contains("\u{1b}[31mError:") && shown.contains("\u{1b}[33mWarning"), "{shown}");
+    assert!(!folder.on_terminal(&[("NO_COLOR", "1")], analyze).contains('\u{1b}'));
+    let help = folder.on_terminal(&[("NO_COLOR", "1")], &["kube-inject", "--help"]);
+    let flags = help.lines().filter(|line| !line.starts_with("  istioctl "));
+    let longest = flags.map(|line| line.trim_end().chars().count()).max();
+    assert!(longest.is_some_and(|longest| longest <= usize::from(COLUMNS)), "{longest:?}\n{help}");
+    assert!(folder.on_terminal(&[], &["kube-inject", "--help"]).contains("\u{1b}["));
+}
+
+#[test]
+fn request_timeout_ends_a_request_without_an_answer() {
+    let folder = Folder::new();
+    // Connections are accepted by the kernel, and never read.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    fs::write(folder.path("kubeconfig"), KUBECONFIG.replace("PORT", &port)).unwrap();
+    let start = Instant::now();
+    let args = ["tag", "list", "-c", "kubeconfig", "--request-timeout", "1s"];
+    let ran = folder.run("istioctl", &args);
+    assert_eq!(ran.status.code(), Some(1), "{}", text(&ran));
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
 }
 
 #[test]
@@ -166,6 +204,32 @@ impl Folder {
         command.env("PATH", path).env("HOME", self.folder.path()).envs(set.iter().copied());
         command.output().unwrap()
     }
+
+    /// Returns what `istioctl` shows on a terminal.
+    fn on_terminal(&self, set: &[(&str, &str)], args: &[&str]) -> String {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let terminal = File::options().read(true).write(true);
+        let terminal = terminal.clone().open(Path::new(name.to_str().unwrap())).unwrap();
+        let size = Winsize { ws_row: 24, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&terminal, size).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_istioctl"));
+        command.args(args).current_dir(self.folder.path()).env_clear();
+        command.env("TERM", "xterm").envs(set.iter().copied()).stdin(Stdio::null());
+        command.stdout(terminal.try_clone().unwrap()).stderr(terminal);
+        let mut child = command.spawn().unwrap();
+        // A terminal ends when the last process has closed it; reading then fails.
+        drop(command);
+        let (mut shown, mut bytes) = (Vec::new(), [0; 4096]);
+        let mut master = File::from(master);
+        while let Ok(count @ 1..) = master.read(&mut bytes) {
+            shown.extend(&bytes[..count]);
+        }
+        child.wait().unwrap();
+        String::from_utf8(shown).unwrap().replace('\r', "")
+    }
 }
 
 /// Output, messages and exit code of a program.
@@ -173,6 +237,9 @@ fn text(ran: &Output) -> String {
     let [output, messages] = [&ran.stdout, &ran.stderr].map(|it| String::from_utf8_lossy(it));
     format!("{output}{messages}exit {}\n", ran.status.code().unwrap())
 }
+
+/// Width of the terminal.
+const COLUMNS: u16 = 60;
 
 const KUBE_INJECT: &[&str] = &["kube-inject", "-f", "web.yaml"];
 

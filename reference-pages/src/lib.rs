@@ -29,7 +29,8 @@ pub fn check(page: &str, expected: &str) {
     }
     if std::env::var_os("OUTRIGGER_REFERENCE").is_some_and(|value| value == "write") {
         let folder = path.parent().unwrap_or(&path);
-        fs::create_dir_all(folder).and_then(|()| fs::write(&path, expected))
+        fs::create_dir_all(folder)
+            .and_then(|()| fs::write(&path, expected))
             .unwrap_or_else(|error| panic!("docs/{page} cannot be written: {error}"));
         return;
     }

@@ -58,10 +58,11 @@ impl Snapshot {
         all.await.context("listing pods")?;
         drop(progress);
         let mut progress = Progress::new(streams, "deployments");
-        let all = pods::each_deployment(client.clone(), namespace.into(), PAGE, |mut deployment| {
-            progress.count();
-            take("Deployment", &mut deployment, false);
-        });
+        let all =
+            pods::each_deployment(client.clone(), namespace.into(), PAGE, |mut deployment| {
+                progress.count();
+                take("Deployment", &mut deployment, false);
+            });
         all.await.context("listing deployments")?;
         self.pods.extend(found);
         Ok(())

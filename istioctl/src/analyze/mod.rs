@@ -161,7 +161,10 @@ impl Analyze {
         let threshold = self.failure_threshold.level();
         let failed = messages.iter().any(|message| message.kind.level >= threshold);
         messages.retain(|message| message.kind.level >= self.output_threshold.level());
-        let text = self.output.render(&messages, streams.terminal.color_output).map_err(Failure::from_error)?;
+        let text = self
+            .output
+            .render(&messages, streams.terminal.color_output)
+            .map_err(Failure::from_error)?;
         output::write(streams.output, &text).map_err(Failure::from_error)?;
         let subject = self.subject(namespace);
         if failed {

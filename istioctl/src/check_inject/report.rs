@@ -24,7 +24,8 @@ impl CheckReport {
     ///
     /// `titled` adds the pod to a report that is one of several.
     pub(super) fn table(&self, titled: bool) -> String {
-        let mut text = if titled { format!("{}:\n", Title(&self.checked.object)) } else { String::new() };
+        let mut text =
+            if titled { format!("{}:\n", Title(&self.checked.object)) } else { String::new() };
         if let Some((file, line)) = &self.checked.place {
             text = format!("{file}: line {line}: {}\n", Title(&self.checked.object));
         }

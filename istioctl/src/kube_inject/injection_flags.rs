@@ -25,13 +25,7 @@ pub(super) struct InjectionFlags {
     #[command(flatten)]
     documents: DocumentFlags,
     /// The control plane's revision [default: with a cluster that of the tag `default`, else none]
-    #[arg(
-        short,
-        long,
-        value_name = "REVISION",
-        default_value = "",
-        hide_default_value = true
-    )]
+    #[arg(short, long, value_name = "REVISION", default_value = "", hide_default_value = true)]
     revision: String,
     /// Makes the proxy a native sidecar, unless the pod decides; `auto` depends on the cluster's
     /// nodes, and is `true` without a cluster

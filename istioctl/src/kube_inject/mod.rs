@@ -11,10 +11,10 @@ mod workloads;
 use clap::Args;
 
 use crate::cluster::ClusterClient;
+use crate::exit_code::CommandOutcome;
 use crate::files::{EditedFile, each_finding, edit_all};
 use crate::inputs::InputFlags;
 use crate::output_flags::{Destination, OutputFlags, TextForm};
-use crate::exit_code::CommandOutcome;
 use crate::{Failure, Streams};
 use injection_flags::InjectionFlags;
 use tally::Tally;

@@ -6,10 +6,10 @@ mod tally;
 use clap::Args;
 use injector::manifest::Document;
 
+use crate::exit_code::CommandOutcome;
 use crate::files::{each_finding, edit_all};
 use crate::inputs::InputFlags;
 use crate::output_flags::{Destination, OutputFlags};
-use crate::exit_code::CommandOutcome;
 use crate::{Failure, Streams};
 use document::uninjected_document;
 use tally::Tally;
