@@ -3,7 +3,7 @@
 use std::{fmt, fs};
 
 use anyhow::{Context, ensure};
-use injector::manifest::Document;
+use injector::manifest::{Document, ManifestError};
 use local_files::replace_regular_file;
 
 use crate::conversion::{self, ConversionError};
@@ -11,11 +11,12 @@ use crate::exit_code::CommandOutcome;
 use crate::explanation::{explanation_json, explanation_table};
 use crate::finding::{Finding, FindingResult, Title};
 use crate::inputs::{InputFile, STANDARD};
+use crate::output::{self, NEW_FILE};
 use crate::output_flags::{Destination, TextForm};
 use crate::parallel::in_order;
 use crate::unified_diff::unified_diff;
 use crate::workload_patch::patch_lines;
-use crate::{Failure, Streams, output};
+use crate::{Failure, Streams};
 
 /// A file after the edits.
 #[derive(Debug)]
@@ -33,6 +34,13 @@ pub(super) struct EditedDocument {
     pub(super) text: Result<String, Vec<anyhow::Error>>,
     /// One result for each pod template and each object without one, in the order of their lines.
     pub(super) findings: Vec<Finding>,
+}
+
+impl EditedDocument {
+    /// Returns the result for a document that cannot be read.
+    pub(super) fn unreadable(error: ManifestError) -> Self {
+        Self { text: Err(vec![error.into()]), findings: Vec::new() }
+    }
 }
 
 /// Edits the documents of all files on all cores. Returns the files and all errors.
@@ -278,9 +286,6 @@ fn separator(before: &str, after: &str) -> String {
     };
     format!("{line_break}{mark}")
 }
-
-/// Permissions if the file has disappeared meanwhile, before the umask.
-const NEW_FILE: u32 = 0o666;
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 use clap::Args;
 use injector::cluster::{namespaces, pods};
 use injector::report::inspection::Injectors;
-use injector::report::inventory::{Count, Finding, InjectorRow, Inventory, NamespaceRow};
+use injector::report::inventory::{Count, InjectorRow, Inventory, NamespaceRow, PodFinding};
 use kube::Client;
 use serde_json::{Value, json};
 
@@ -94,7 +94,7 @@ impl InjectorList {
 struct Listed {
     namespaces: Vec<NamespaceRow>,
     injectors: Vec<InjectorRow>,
-    findings: Vec<Finding>,
+    findings: Vec<PodFinding>,
 }
 
 impl Listed {
@@ -163,7 +163,7 @@ fn injector_cells(row: &InjectorRow) -> [String; 4] {
     [namespaces, row.hook.clone(), row.revision.clone(), row.image.clone()]
 }
 
-fn finding_cells(finding: &Finding) -> [String; 5] {
+fn finding_cells(finding: &PodFinding) -> [String; 5] {
     let reasons = finding.reasons.iter();
     let reasons = reasons.map(|reason| format!("{} ({})", reason.message(), reason.word()));
     [

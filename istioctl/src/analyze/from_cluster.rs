@@ -100,7 +100,7 @@ impl Snapshot {
 }
 
 /// Returns the parts of an origin that identify an object.
-fn identity(origin: &injector::analysis::message::Origin) -> [String; 3] {
+fn identity(origin: &injector::analysis::message::MessageOrigin) -> [String; 3] {
     [&origin.kind, &origin.namespace, &origin.name].map(String::clone)
 }
 

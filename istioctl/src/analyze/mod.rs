@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use clap::{ArgAction, Args, ValueEnum};
-use injector::analysis::message::{Level, Message, Origin};
+use injector::analysis::message::{Level, Message, MessageOrigin};
 use injector::analysis::suppression::{Suppression, is_suppressed_by_object};
 use injector::analysis::{ANALYZERS, analyze};
 use kube::Client;
@@ -195,7 +195,7 @@ impl Analyze {
 
 /// True for an object of a file, an object of the namespace, the namespace itself, and other objects
 /// of the whole cluster.
-fn is_of(origin: &Origin, namespace: &str) -> bool {
+fn is_of(origin: &MessageOrigin, namespace: &str) -> bool {
     if !origin.place.is_empty() {
         return true;
     }

@@ -17,7 +17,7 @@ use crate::inputs::InputFlags;
 use crate::output_flags::{Destination, OutputFlags, TextForm};
 use crate::{Failure, Streams};
 use injection_flags::InjectionFlags;
-use tally::Tally;
+use tally::InjectionTally;
 use workloads::{Keep, injected_document};
 
 /// Add the sidecar to the workloads of files
@@ -83,7 +83,7 @@ impl KubeInject {
         if !errors.is_empty() {
             return Err(Failure::Errors(errors));
         }
-        let mut tally = Tally::default();
+        let mut tally = InjectionTally::default();
         each_finding(&injected).for_each(|(_, finding)| tally.add(finding));
         destination.write(injected, CHANGE, &tally, streams)
     }

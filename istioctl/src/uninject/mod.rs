@@ -12,7 +12,7 @@ use crate::inputs::InputFlags;
 use crate::output_flags::{Destination, OutputFlags};
 use crate::{Failure, Streams};
 use document::uninjected_document;
-use tally::Tally;
+use tally::UninjectionTally;
 
 /// Remove the sidecar from the workloads of files
 ///
@@ -45,7 +45,7 @@ impl Uninject {
         let edit = |document: &Document<'_>| uninjected_document(document, rules);
         let (restored, errors) = edit_all(&files, edit);
         let explained = matches!(destination, Destination::Explanation { .. });
-        let mut tally = Tally::default();
+        let mut tally = UninjectionTally::default();
         for (file, finding) in each_finding(&restored) {
             let place = format!("{file}: document {}", finding.document);
             for message in finding.warning_messages(&format!("{place}: ")) {
