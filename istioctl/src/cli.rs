@@ -50,7 +50,7 @@ pub(super) struct Cli {
     /// Write only errors to standard error: no summaries, notes and warnings
     #[arg(short, long, global = true)]
     quiet: bool,
-    /// Colour results and messages [default: on a terminal, unless NO_COLOR is set]
+    /// Colour results and messages [default: on a terminal, unless `NO_COLOR` is set]
     #[arg(
         long,
         global = true,

@@ -13,11 +13,12 @@ use crate::{Failure, Streams, output};
 ///
 /// bash: source <(istioctl completion bash)
 ///
-/// zsh: istioctl completion zsh > "${fpath[1]}/_istioctl"
+/// zsh: source <(istioctl completion zsh)
 ///
-/// fish: istioctl completion fish > ~/.config/fish/completions/istioctl.fish
+/// fish: istioctl completion fish | source
 ///
 /// PowerShell: istioctl completion powershell | Out-String | Invoke-Expression
+#[expect(clippy::doc_markdown, reason = "it is shown as help, where backticks only disturb")]
 #[derive(Debug, Args)]
 pub(super) struct Completion {
     /// The shell

@@ -84,9 +84,10 @@ impl OutputFlags {
                 Some(_) if self.check => return Err(Failure::Usage(NO_TEXT.to_owned())),
                 Some(_) => return Err(Failure::Usage(NO_TABLE.to_owned())),
             };
-            return Ok(match self.check {
-                true => Destination::Check { json },
-                false => Destination::Explanation { json },
+            return Ok(if self.check {
+                Destination::Check { json }
+            } else {
+                Destination::Explanation { json }
             });
         }
         Ok(match &self.output {

@@ -115,8 +115,16 @@ mod tests {
                 let optional = arg.get_action().takes_values() && !arg.is_required_set();
                 let repeated = help.ends_with("May be repeated");
                 let described = help.contains("[default: ");
+                let alternative = command.get_groups().any(|group| {
+                    group.is_required_set() && group.get_args().any(|id| id == arg.get_id())
+                });
                 assert!(
-                    !optional || shown || described || repeated || arg.is_positional(),
+                    !optional
+                        || shown
+                        || described
+                        || repeated
+                        || alternative
+                        || arg.is_positional(),
                     "{path} {arg}: {help}"
                 );
             }

@@ -48,10 +48,8 @@ impl<'a> Streams<'a> {
 
     /// Writes an error; one that cannot be written is dropped.
     pub(super) fn complain(&mut self, message: &str) {
-        let message = match self.terminal.color_messages {
-            true => colored(message),
-            false => message.to_owned(),
-        };
+        let message =
+            if self.terminal.color_messages { colored(message) } else { message.to_owned() };
         let _ = writeln!(self.messages, "{message}");
     }
 }

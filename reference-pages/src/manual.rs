@@ -35,7 +35,8 @@ pub fn check_manual(program: Command) {
 /// Adds the page of a command and those of its subcommands.
 fn collect(command: &Command, pages: &mut BTreeMap<String, String>) {
     let man = Man::new(command.clone()).manual("Outrigger").source("Outrigger");
-    let page = render(&man, command).expect("a page can be written to memory");
+    let page = render(&man, command)
+        .unwrap_or_else(|error| panic!("{} cannot be rendered: {error}", man.get_filename()));
     pages.insert(man.get_filename(), page);
     for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
         collect(inner, pages);
