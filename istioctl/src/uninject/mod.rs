@@ -33,6 +33,9 @@ pub(super) struct Uninject {
     files: InputFlags,
     #[command(flatten)]
     output: OutputFlags,
+    /// Fail if an injected object stays, because its kind or API version is unknown
+    #[arg(long)]
+    strict: bool,
 }
 
 impl Uninject {
@@ -43,7 +46,7 @@ impl Uninject {
         let files = self.files.read(streams).map_err(Failure::Errors)?;
         let rules = self.files.pod_templates();
         let edit = |document: &Document<'_>| uninjected_document(document, rules);
-        let (restored, errors) = edit_all(&files, edit);
+        let (restored, mut errors) = edit_all(&files, edit);
         let explained = matches!(destination, Destination::Explanation { .. });
         let mut tally = UninjectionTally::default();
         for (file, finding) in each_finding(&restored) {
@@ -51,13 +54,14 @@ impl Uninject {
             for message in finding.warning_messages(&format!("{place}: ")) {
                 streams.say(&message);
             }
-            if let Some(unknown) = finding.surprise(&place).filter(|_| !explained) {
-                streams.say(&format!("warning: {unknown:#}"));
+            match finding.surprise(&place) {
+                Some(unknown) if self.strict => errors.push(unknown),
+                Some(unknown) if !explained => streams.say(&format!("warning: {unknown:#}")),
+                _ => {}
             }
             tally.add(finding);
         }
-        let failed = destination.explain(&restored, CHANGE, streams);
-        let errors: Vec<_> = errors.into_iter().chain(failed.err()).collect();
+        errors.extend(destination.explain(&restored, CHANGE, streams).err());
         if !errors.is_empty() {
             return Err(Failure::Errors(errors));
         }
