@@ -95,6 +95,26 @@ fn bash_completes_commands_flags_and_values_under_each_name() {
 }
 
 #[test]
+fn in_place_changes_no_file_if_one_is_a_pipe() {
+    let folder = Folder::new();
+    let line = "istioctl kube-inject -f web.yaml -f <(sed s/web/api/ web.yaml) --in-place";
+    let ran = folder.run("bash", &["-c", line]);
+    let shown = text(&ran);
+    assert!(shown.contains("not a regular file; no file is changed\nexit 1\n"), "{shown}");
+    assert_eq!(fs::read_to_string(folder.path("web.yaml")).unwrap(), WEB);
+}
+
+#[test]
+fn empty_file_adds_no_document() {
+    let folder = Folder::new();
+    fs::write(folder.path("empty.yaml"), "").unwrap();
+    fs::write(folder.path("service.yaml"), "kind: Service\n").unwrap();
+    let args = ["kube-inject", "-f", "service.yaml", "-f", "empty.yaml", "-o", "yaml"];
+    let ran = folder.run("istioctl", &args);
+    assert_eq!(String::from_utf8(ran.stdout).unwrap(), "kind: Service\n");
+}
+
+#[test]
 fn quiet_keeps_only_errors() {
     let folder = Folder::new();
     let ran = folder.run("istioctl", &["kube-inject", "-q", "-f", "web.yaml", "--check"]);
