@@ -81,6 +81,13 @@ fn error(document: &Document<'_>, error: YamlError) -> ConversionError {
 mod tests {
     use super::*;
 
+    #[test]
+    fn json_after_a_separator_with_a_comment_is_json() {
+        let text = "--- # first\n{\"a\": 1}\n";
+        assert_eq!(to_json(text).unwrap(), "{\"a\": 1}\n");
+        assert_eq!(to_yaml(text).unwrap(), "--- # first\na: 1\n");
+    }
+
     const FILE: &str = "\
 # Comments alone.
 ---
