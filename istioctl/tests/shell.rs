@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -231,8 +231,8 @@ impl Folder {
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap();
-        let terminal = File::options().read(true).write(true);
-        let terminal = terminal.clone().open(Path::new(name.to_str().unwrap())).unwrap();
+        let terminal = File::options().read(true).write(true).open(name.to_str().unwrap());
+        let terminal = terminal.unwrap();
         let size = Winsize { ws_row: 24, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&terminal, size).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_istioctl"));

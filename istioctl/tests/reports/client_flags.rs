@@ -152,7 +152,7 @@ pub(crate) fn outputs_match_their_schemas(server: &ApiServers) {
         ("tag-remove", &["tag", "remove", "stable", "-y"]),
     ] {
         let (code, output, messages) = shop.istioctl(&[args, &["-o", "json"]].concat());
-        assert_eq!(code, Some(0), "{args:?}: {messages}");
+        assert!(matches!(code, Some(0 | 79)), "{args:?}: {messages}");
         let value: Value = serde_json::from_str(&output).unwrap();
         assert_ne!(value, json!([]), "{args:?}");
         let file = format!("{}/../docs/schemas/{schema}.schema.json", env!("CARGO_MANIFEST_DIR"));
