@@ -244,7 +244,7 @@ fn write_back(files: &[EditedFile<'_>]) -> anyhow::Result<()> {
         let place = path.display();
         ensure!(is_file, "--in-place: {place}: not a regular file; no file is changed");
     }
-    let mut written = Vec::new();
+    let mut written: Vec<String> = Vec::new();
     for (path, file) in changed {
         replace_regular_file(path, NEW_FILE, &file.texts()).with_context(|| {
             let earlier = match written.as_slice() {
