@@ -28,8 +28,9 @@ help: ## List the targets
 setup: ## Install or build what the tests need: packages, Kubernetes, CoreDNS, Helm, Envoy, promtool, mdBook, …
 	@tests/setup.sh
 
-build: ## Leave the six release programs in dist/, static
+build: ## Leave the six release programs in dist/, static, and links for the names of istioctl
 	@packaging/build.sh $(PLATFORM) dist
+	@for name in outrigger kubectl-outrigger kubectl_complete-outrigger; do ln --force --symbolic istioctl "dist/$$name"; done
 	@ls -l dist/
 	@$(MAKE) --no-print-directory size
 
@@ -88,9 +89,8 @@ go-types: ## Write the tables in go-types/tables from their Go modules (Go)
 	go -C go-types/generate run . "$(CURDIR)/go-types/tables"
 
 # The same tests compare the pages.
-reference: ## Write docs/reference/ and docs/annotations.md from the code
-	OUTRIGGER_REFERENCE=write cargo test --locked --quiet $(TESTED) --exclude e2e --exclude fuzz --lib -- \
-	    reference::page_is_current the_reference_page_is_current
+reference: ## Write docs/reference/, docs/man/ and docs/annotations.md from the code
+	OUTRIGGER_REFERENCE=write cargo test --locked --quiet $(TESTED) --exclude e2e --exclude fuzz --lib -- _is_current
 
 site: ## Build the documentation as a site in target/site: open index.html
 	tests/setup.sh mdbook

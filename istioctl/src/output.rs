@@ -37,7 +37,7 @@ pub(super) fn write_file(path: &Path, parts: &[impl AsRef<[u8]>]) -> anyhow::Res
 }
 
 /// Permissions of a new file, before the umask.
-const NEW_FILE: u32 = 0o666;
+pub(super) const NEW_FILE: u32 = 0o666;
 
 #[cfg(test)]
 mod tests {

@@ -33,7 +33,7 @@ use crate::{Failure, Streams, cluster, output};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(mut_arg("filename", |it| it.required(false)))]
-#[command(group(ArgGroup::new("pod").required(true).args(["target", "labels", "filename"])))]
+#[command(group(ArgGroup::new("pod").required(true).args(["target", "labels", "selector", "filename"])))]
 pub(super) struct CheckInject {
     /// A pod, or a workload as deployment/NAME, in the given namespace or as NAME.NAMESPACE
     #[arg(value_name = "[TYPE/]NAME[.NAMESPACE]")]
@@ -41,13 +41,20 @@ pub(super) struct CheckInject {
     /// Labels of a pod, which need not exist
     #[arg(short, long, value_name = "KEY=VALUE,...")]
     labels: Option<String>,
+    /// The pods of the namespace with these labels, by kubectl's selectors such as
+    /// `app in (web,api),!canary`
+    #[arg(long, value_name = "SELECTOR")]
+    selector: Option<String>,
+    /// With --selector, the pods of all namespaces
+    #[arg(short = 'A', long, requires = "selector", conflicts_with = "namespace")]
+    all_namespaces: bool,
     #[command(flatten)]
     files: InputFlags,
     /// Show the changes to each pod as a unified diff
     #[arg(long, conflicts_with = "output")]
     diff: bool,
     /// Output format
-    #[arg(short, long, value_enum, default_value = "table")]
+    #[arg(short, long, value_name = "FORM", value_enum, default_value = "table")]
     output: Form,
 }
 
@@ -67,7 +74,11 @@ impl CheckInject {
                 let diffs = reports.iter().map(CheckReport::diff);
                 diffs.collect::<Result<String, _>>().map_err(Failure::from_error)?
             }
-            Form::Table => reports.iter().map(CheckReport::table).collect::<Vec<_>>().join("\n"),
+            Form::Table => {
+                let titled = self.selector.is_some();
+                let tables = reports.iter().map(|report| report.table(titled));
+                tables.collect::<Vec<_>>().join("\n")
+            }
             Form::Json => {
                 format!("{:#}\n", json!(reports.iter().map(CheckReport::json).collect::<Vec<_>>()))
             }
@@ -80,6 +91,10 @@ impl CheckInject {
     }
 
     fn target(&self, namespace: &str, streams: &mut Streams<'_>) -> Result<Target, Failure> {
+        if let Some(selector) = &self.selector {
+            let (selector, everywhere) = (selector.clone(), self.all_namespaces);
+            return Ok(Target::Selector { selector, everywhere });
+        }
         if let Some(labels) = &self.labels {
             return Target::parse_labels(labels).map_err(Failure::Usage);
         }
@@ -145,4 +160,5 @@ Examples:
   istioctl x check-inject web-6f7c9d5b8-abcde -n shop
   istioctl x check-inject deployment/web.shop
   istioctl x check-inject -n shop -l app=web,istio.io/rev=canary
+  istioctl x check-inject -A --selector 'app in (web,api)'
   istioctl x check-inject -f web.yaml --diff";

@@ -21,8 +21,11 @@ pub(super) struct CheckReport {
 
 impl CheckReport {
     /// Returns the webhooks with their entries, and the content that would be injected.
-    pub(super) fn table(&self) -> String {
-        let mut text = String::new();
+    ///
+    /// `titled` adds the pod to a report that is one of several.
+    pub(super) fn table(&self, titled: bool) -> String {
+        let mut text =
+            if titled { format!("{}:\n", Title(&self.checked.object)) } else { String::new() };
         if let Some((file, line)) = &self.checked.place {
             text = format!("{file}: line {line}: {}\n", Title(&self.checked.object));
         }

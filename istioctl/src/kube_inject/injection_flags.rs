@@ -24,8 +24,8 @@ use crate::{Streams, cluster};
 pub(super) struct InjectionFlags {
     #[command(flatten)]
     documents: DocumentFlags,
-    /// The control plane's revision; with a cluster, by default the one with the tag `default`
-    #[arg(short, long, default_value = "", hide_default_value = true)]
+    /// The control plane's revision [default: with a cluster that of the tag `default`, else none]
+    #[arg(short, long, value_name = "REVISION", default_value = "", hide_default_value = true)]
     revision: String,
     /// Makes the proxy a native sidecar, unless the pod decides; `auto` depends on the cluster's
     /// nodes, and is `true` without a cluster
@@ -36,7 +36,7 @@ pub(super) struct InjectionFlags {
         default_value = "auto"
     )]
     native_sidecars: NativeSidecars,
-    /// The compliance policy passed to the proxy
+    /// The compliance policy passed to the proxy [default: none]
     #[arg(
         long = "compliance-policy",
         env = "COMPLIANCE_POLICY",
@@ -46,7 +46,14 @@ pub(super) struct InjectionFlags {
     )]
     compliance_policy: String,
     /// The platform; with `openshift`, the platform sets the users of a pod
-    #[arg(long, env = "PLATFORM", default_value = "", hide_default_value = true)]
+    /// [default: none]
+    #[arg(
+        long,
+        env = "PLATFORM",
+        value_name = "PLATFORM",
+        default_value = "",
+        hide_default_value = true
+    )]
     platform: String,
 }
 

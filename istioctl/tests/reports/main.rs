@@ -9,6 +9,7 @@ mod check_inject;
 #[path = "../../../injector/tests/webhook/client.rs"]
 #[allow(dead_code, reason = "the tests of the server use all of it")]
 mod client;
+mod client_flags;
 mod command;
 #[path = "../../../injector/tests/cluster/fixture.rs"]
 #[allow(dead_code, reason = "the stories of the cluster use all of it")]
@@ -48,7 +49,7 @@ fn main() -> Result<ExitCode> {
     // Each story speaks of all pods of the cluster.
     arguments.test_threads = Some(1);
     let server = Arc::new(ApiServers::start(&programs, 1)?);
-    let stories: [(&str, Story); 10] = [
+    let stories: [(&str, Story); 14] = [
         ("check_inject_lists_pods_to_restart", istioctl::lists_pods_to_restart),
         ("check_inject_explains_a_pod", istioctl::explains_a_pod),
         ("check_inject_matches_the_api_server", istioctl::matches_the_api_server),
@@ -65,6 +66,10 @@ fn main() -> Result<ExitCode> {
             kube_inject::kube_inject_without_files_equals_the_webhook,
         ),
         ("analyze_reports_injection", analyze::reports_injection),
+        ("flags_impersonate_users_and_groups", client_flags::impersonates_users_and_groups),
+        ("flags_select_by_sets_of_labels", client_flags::selects_by_sets_of_labels),
+        ("version_counts_images", client_flags::version_counts_images),
+        ("outputs_match_their_schemas", client_flags::outputs_match_their_schemas),
     ];
     let trials = stories.into_iter().map(|(name, story)| {
         let server = Arc::clone(&server);
