@@ -125,11 +125,10 @@ impl Picture {
             explain(plan, &packet).decided_by.is_none()
         };
         let is_captured = |family: &Family| self.families.contains(family);
+        let is_decided =
+            |family: &Family| is_captured(family) && !undecided(*family, Protocol::Tcp);
         let mut nouns = Vec::new();
-        if !FAMILIES.iter().any(|family| is_captured(family) && !undecided(*family, Protocol::Tcp))
-        {
-            nouns = Vec::from([""]);
-        } else {
+        if FAMILIES.iter().any(is_decided) {
             if undecided(self.families[0], Protocol::Udp) {
                 let has_dns = self.lanes.iter().any(|lane| matches!(lane.path, LanePath::Dns(_)));
                 nouns.push(if has_dns { "other UDP" } else { "UDP" });
@@ -139,6 +138,8 @@ impl Picture {
                     nouns.push(noun);
                 }
             }
+        } else {
+            nouns.push("");
         }
         let path = LanePath::new(direction == Direction::Out, Fate::Direct, false);
         for noun in nouns {

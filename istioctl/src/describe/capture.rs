@@ -48,7 +48,7 @@ pub(super) struct CaptureCommand {
 
 impl Capture {
     /// Returns the capture of a pod; the reason if it has none.
-    pub(super) fn of_pod(pod: &Value, name_server: Option<IpAddr>) -> anyhow::Result<Self, String> {
+    pub(super) fn of_pod(pod: &Value, name_server: Option<IpAddr>) -> Result<Self, String> {
         if pod["spec"]["hostNetwork"] == true {
             return Err("the pod shares the network namespace of its node".to_owned());
         }
@@ -56,7 +56,8 @@ impl Capture {
             Some((name, command)) => (CaptureSource::InitContainer(name), command),
             None => (CaptureSource::CniPlugin, cni::command(pod)?),
         };
-        Self::new(pod, source, command, name_server).map_err(|error| format!("{error:#}"))
+        Self::new(pod, source, command, name_server)
+            .map_err(|error| format!("its settings are invalid: {error:#}"))
     }
 
     fn new(

@@ -205,7 +205,7 @@ impl PodDescription {
             "warnings": self.warnings,
             "capture": self.capture.as_ref().map_or(Value::Null, |capture| json!({
                 "source": match &capture.source {
-                    CaptureSource::InitContainer(name) => name,
+                    CaptureSource::InitContainer(name) => name.as_str(),
                     CaptureSource::CniPlugin => "CNI plugin",
                 },
                 "mode": mode(capture),

@@ -2,10 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use istio_init::config::Inbound;
+use istio_init::config::{Inbound, Outbound};
 use istio_init::explain::{Owner, Packet};
 use istio_init::types::direction::Direction;
 use istio_init::types::family::Family;
+use istio_init::types::owner::{Gid, Uid};
 use istio_init::types::port::PortRange;
 use istio_init::types::protocol::Protocol;
 use serde_json::Value;
@@ -89,14 +90,14 @@ impl Packets<'_> {
         let typical = |port| out(tcp, outside, port, "eth0");
         self.add("Outbound TCP to another address".to_owned(), typical(443), application);
         let config = &self.capture.config;
-        for range in config.excluded_ranges.clone() {
+        for range in &config.excluded_ranges {
             if range.family() == self.family() {
                 let to = out(tcp, range.ends().1, 443, "eth0");
                 self.add(format!("Outbound TCP to {range}"), to, application);
             }
         }
-        if let istio_init::config::Outbound::Only(ranges) = config.outbound.clone() {
-            for range in ranges.into_iter().filter(|range| range.family() == self.family()) {
+        if let Outbound::Only(ranges) = &config.outbound {
+            for range in ranges.iter().filter(|range| range.family() == self.family()) {
                 let to = out(tcp, range.ends().1, 443, "eth0");
                 self.add(format!("Outbound TCP to {range}"), to, application);
             }
@@ -187,13 +188,9 @@ fn application(pod: &Value) -> Owner {
         let id = own.or_else(|| pod["spec"]["securityContext"][field].as_u64());
         id.unwrap_or_default().to_string()
     };
-    let root = Owner {
-        uid: istio_init::types::owner::Uid::ROOT,
-        gid: istio_init::types::owner::Gid::ROOT,
-    };
     Owner {
-        uid: id("runAsUser").parse().unwrap_or(root.uid),
-        gid: id("runAsGroup").parse().unwrap_or(root.gid),
+        uid: id("runAsUser").parse().unwrap_or(Uid::ROOT),
+        gid: id("runAsGroup").parse().unwrap_or(Gid::ROOT),
     }
 }
 

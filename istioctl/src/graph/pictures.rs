@@ -2,6 +2,8 @@
 //!
 //! Each port of a service is a row: its callers, the service, its endpoints. So no lines cross.
 
+use std::fmt::Write as _;
+
 use istio_init::render::mermaid::escape;
 use istio_init::render::svg::{Svg, fitted};
 
@@ -74,18 +76,18 @@ pub(super) fn mermaid(graph: &MeshGraph) -> String {
     let groups = graph.services.chunk_by(|one, other| one.namespace == other.namespace);
     for (group, services) in groups.enumerate() {
         let title = quoted(&format!("Namespace {}", services[0].namespace));
-        text.push_str(&format!("  subgraph namespace{group} [{title}]\n"));
+        let _ = writeln!(text, "  subgraph namespace{group} [{title}]");
         for service in services {
             let id = format!("service{number}");
             number += 1;
-            text.push_str(&format!("    {id}[{}]\n", quoted(&service.name)));
+            let _ = writeln!(text, "    {id}[{}]", quoted(&service.name));
             for (index, port) in service.ports.iter().enumerate() {
                 let endpoints = port.workload_words();
                 if endpoints.is_empty() {
                     continue;
                 }
-                text.push_str(&format!("    {id}p{index}([{}])\n", quoted(&endpoints)));
-                edges.push_str(&format!("  {id} --> {id}p{index}\n"));
+                let _ = writeln!(text, "    {id}p{index}([{}])", quoted(&endpoints));
+                let _ = writeln!(edges, "  {id} --> {id}p{index}");
                 let who = format!("{}{}", port.callers.who(), service.exported_words());
                 let caller = callers.iter().position(|known| *known == who);
                 let caller = caller.unwrap_or_else(|| {
@@ -94,13 +96,13 @@ pub(super) fn mermaid(graph: &MeshGraph) -> String {
                 });
                 let label = format!("{}, {}", port.title(), port.callers.protection());
                 let line = if port.callers == Callers::Sidecars { "-->" } else { "-.->" };
-                edges.push_str(&format!("  callers{caller} {line}|{}| {id}\n", quoted(&label)));
+                let _ = writeln!(edges, "  callers{caller} {line}|{}| {id}", quoted(&label));
             }
         }
         text.push_str("  end\n");
     }
     for (index, who) in callers.iter().enumerate() {
-        text.push_str(&format!("  callers{index}([{}])\n", quoted(who)));
+        let _ = writeln!(text, "  callers{index}([{}])", quoted(who));
     }
     text + &edges
 }
