@@ -92,7 +92,7 @@ impl Lane {
         if self.path != other.path {
             return false;
         }
-        let ports = |packets: &[Values]| matches!(packets, [one] if one.noun.ends_with("ports"));
+        let ports = |packets: &[Values]| matches!(packets, [one] if one.noun.ends_with(PORTS));
         let is_open = self.path == LanePath::InboundBypass && ports(&self.packets);
         let merged = if self.packets == other.packets {
             true
@@ -100,7 +100,7 @@ impl Lane {
             && mine.values.is_empty() == its.values.is_empty()
             && (self.origins == other.origins || is_open && ports(&other.packets))
         {
-            if mine.noun != its.noun && mine.values == its.values {
+            if mine.noun != its.noun && mine.values == its.values && mine.noun.ends_with(PORTS) {
                 // TCP and UDP.
                 mine.noun = PORTS;
             } else if mine.noun != its.noun || mine.values.is_empty() {
@@ -109,6 +109,9 @@ impl Lane {
             let new = its.values.iter().filter(|value| !mine.values.contains(value));
             let new: Vec<String> = new.cloned().collect();
             mine.values.extend(new);
+            if mine.noun.ends_with(PORTS) {
+                mine.values.sort_by_key(|ports| first_port(ports));
+            }
             true
         } else {
             false
@@ -194,6 +197,10 @@ impl Values {
             words.push_str(value);
         }
     }
+}
+
+fn first_port(ports: &str) -> Option<u16> {
+    ports.split('-').next()?.parse().ok()
 }
 
 fn texts<T: std::fmt::Display>(values: &AnyOf<T>) -> Vec<String> {

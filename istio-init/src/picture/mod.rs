@@ -142,7 +142,9 @@ impl Picture {
             nouns.push("");
         }
         let path = LanePath::new(direction == Direction::Out, Fate::Direct, false);
+        let is_only = !self.lanes.iter().any(|lane| lane.path.is_inbound() == path.is_inbound());
         for noun in nouns {
+            let noun = if noun.is_empty() && is_only { "everything" } else { noun };
             let packets = Vec::from([Values { noun, values: Vec::new() }]);
             let packets = if noun.is_empty() { Vec::new() } else { packets };
             self.add(Lane { path, packets, origins: Vec::new() });

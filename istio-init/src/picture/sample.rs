@@ -61,8 +61,8 @@ pub(super) fn ordinary(plan: &Plan, direction: Direction, family: Family) -> Pac
     });
     let port = (30_001..=u16::MAX).chain(1..=30_000).find(|port| !has_port(*port)).unwrap_or(1);
     let host = (113..=u8::MAX).find(|host| !has_address(address(*host))).unwrap_or(113);
-    let uid = (1000..3000).filter_map(number).find(|uid| !has_user(*uid)).unwrap_or(Uid::ROOT);
-    let gid = captured_groups.chain((1000..3000).filter_map(number)).find(|gid| !has_group(*gid));
+    let uid = (1000..3000).filter_map(parsed).find(|uid| !has_user(*uid)).unwrap_or(Uid::ROOT);
+    let gid = captured_groups.chain((1000..3000).filter_map(parsed)).find(|gid| !has_group(*gid));
     let interface = ["eth0", "eth1", "net0", "ens0"].into_iter().find(|name| !has_interface(name));
     let owner = Owner { uid, gid: gid.unwrap_or(Gid::ROOT) };
     Packet {
@@ -137,7 +137,7 @@ fn set(packet: &mut Packet, condition: &Match, number: usize) -> Option<()> {
             packet.owner.as_mut()?.gid = *groups.values().get(number)?;
         }
         Field::OwnerGid(groups) => {
-            let other = (1..).filter_map(number).find(|gid| !groups.values().contains(gid));
+            let other = (1..).filter_map(parsed).find(|gid| !groups.values().contains(gid));
             packet.owner.as_mut()?.gid = other?;
         }
         Field::PacketMark(_) | Field::ConnectionMark(_) | Field::Connection(_) => None?,
@@ -145,6 +145,6 @@ fn set(packet: &mut Packet, condition: &Match, number: usize) -> Option<()> {
     Some(())
 }
 
-fn number<T: FromStr>(number: u32) -> Option<T> {
+fn parsed<T: FromStr>(number: u32) -> Option<T> {
     number.to_string().parse().ok()
 }

@@ -15,11 +15,11 @@ pub fn svg(picture: &Picture) -> String {
     svg.text("t", 20, 26, &title);
     svg.rect("pod", [170, TOP, 890, height]);
     svg.rect("box", [20, TOP, 110, height]);
-    svg.rect("box", [APPLICATION, TOP + 16, 130, height - 32]);
+    svg.rect("box", [APPLICATION, TOP + 36, 130, height - 52]);
     let middle = TOP + height / 2;
     svg.text("t m", 75, middle, "Network");
     svg.text("t m", APPLICATION + 65, middle, "Application");
-    svg.text("s m", APPLICATION + 65, TOP + 11, "pod");
+    svg.text("t m", APPLICATION + 65, TOP + 24, "Pod");
     let [top, end] = layout.sidecar;
     svg.rect("proxy", [SIDECAR[0], top, SIDECAR[1] - SIDECAR[0], end - top]);
     svg.text("t m", SIDECAR_MIDDLE, top + 20, "Sidecar");
@@ -69,9 +69,7 @@ impl<'a> Layout<'a> {
                 layout.sidecar[1] = layout.bottom - 12;
             }
             if is_first_outbound {
-                if has_begun && !is_captured {
-                    layout.bottom += 14;
-                }
+                layout.bottom += 14;
                 layout.headings.push(("Outbound", layout.bottom + 10));
                 layout.bottom += 26;
             }
@@ -87,8 +85,9 @@ impl<'a> Layout<'a> {
 }
 
 fn draw(svg: &mut Svg, picture: &Picture, lane: &Lane, y: u32) {
+    let dropped = if lane.path == LanePath::Dropped { ", dropped" } else { "" };
     let label = |svg: &mut Svg, class: &str, x, most| {
-        svg.text(class, x, y - 7, &lane.words(most));
+        svg.text(class, x, y - 7, &(lane.words(most) + dropped));
         let settings = lane.settings();
         let settings = if settings.is_empty() { "no setting captures it" } else { &settings };
         svg.text(&["s ", class].concat(), x, y + 15, settings);
@@ -103,7 +102,7 @@ fn draw(svg: &mut Svg, picture: &Picture, lane: &Lane, y: u32) {
             label(svg, "", LEFT, WIDE);
         }
         LanePath::Dropped => {
-            svg.arrow("drop", NETWORK, 165, y);
+            svg.path("drop", &["M130 ", &y.to_string(), "h34m-6-6 12 12m0-12-12 12"].concat());
             label(svg, "", LEFT, NARROW);
         }
         LanePath::InboundCaptured(_) => {
@@ -120,7 +119,10 @@ fn draw(svg: &mut Svg, picture: &Picture, lane: &Lane, y: u32) {
             svg.arrow("in", SIDECAR[0], NETWORK, y);
             label(svg, "e", RIGHT, NARROW);
             port(svg, "port ");
-            svg.text("s", LEFT, y - 7, &picture.proxy_words());
+            let outbound = |lane: &&Lane| matches!(lane.path, LanePath::OutboundCaptured(_));
+            if picture.lanes.iter().find(outbound) == Some(lane) {
+                svg.text("s", LEFT, y - 7, &picture.proxy_words());
+            }
         }
         LanePath::Dns(_) => {
             svg.arrow("in", APPLICATION, SIDECAR[1], y);
@@ -128,7 +130,7 @@ fn draw(svg: &mut Svg, picture: &Picture, lane: &Lane, y: u32) {
             port(svg, "DNS, port ");
         }
         LanePath::Loopback => {
-            svg.path("past", &["M890 ", &y.to_string(), "h-60q-12 0-12 6t12 6"].concat());
+            svg.path("past", &["M910 ", &y.to_string(), "h-80q-12 0-12 6t12 6"].concat());
             svg.arrow("past", 830, APPLICATION, y + 12);
             svg.text("e", 800, y + 4, &lane.words(NARROW));
             svg.text("s e", 800, y + 18, "over the loopback interface");

@@ -1,7 +1,7 @@
 //! Capture of a pod: the settings of its init container, read by `istio-init`'s own parser.
 
 use std::ffi::OsString;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::anyhow;
 use injector::kubernetes::pod::{INIT_CONTAINERS, find_proxy};
@@ -20,7 +20,7 @@ pub(super) struct Capture {
     pub(super) source: CaptureSource,
     pub(super) config: Config,
     pub(super) plan: Plan,
-    /// The pod's addresses, as far as they are known.
+    /// The pod's addresses, or a typical one; never empty.
     pub(super) addresses: Vec<IpAddr>,
     /// The name server of the pod, or a typical one.
     pub(super) name_server: IpAddr,
@@ -70,9 +70,10 @@ impl Capture {
         if source == CaptureSource::CniPlugin {
             notes.push("a CNI plugin makes the rules; its defaults are assumed".to_owned());
         }
-        let addresses = addresses(pod);
+        let mut addresses = addresses(pod);
         if addresses.is_empty() {
-            notes.push("the pod has no address yet: IPv4 is assumed".to_owned());
+            notes.push(format!("the pod has no address yet: {TYPICAL_ADDRESS} is assumed"));
+            addresses.push(TYPICAL_ADDRESS);
         }
         let own = pod["spec"]["dnsConfig"]["nameservers"][0].as_str();
         let own = own.and_then(|server| server.parse().ok());
@@ -146,5 +147,7 @@ pub(super) fn proxy(pod: &Value) -> Option<&Value> {
     Some(&pod["spec"][list][index])
 }
 
+/// An address of a documentation network.
+const TYPICAL_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 /// The address that kubeadm gives to the cluster's DNS.
-const TYPICAL_NAME_SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 96, 0, 10));
+const TYPICAL_NAME_SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 96, 0, 10));

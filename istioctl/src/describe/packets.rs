@@ -89,15 +89,15 @@ impl Packets<'_> {
         let (tcp, udp) = (Protocol::Tcp, Protocol::Udp);
         let typical = |port| out(tcp, outside, port, "eth0");
         self.add("Outbound TCP to another address".to_owned(), typical(443), application);
-        let config = &self.capture.config;
+        let (config, family) = (&self.capture.config, self.family());
         for range in &config.excluded_ranges {
-            if range.family() == self.family() {
+            if range.family() == family {
                 let to = out(tcp, range.ends().1, 443, "eth0");
                 self.add(format!("Outbound TCP to {range}"), to, application);
             }
         }
         if let Outbound::Only(ranges) = &config.outbound {
-            for range in ranges.iter().filter(|range| range.family() == self.family()) {
+            for range in ranges.iter().filter(|range| range.family() == family) {
                 let to = out(tcp, range.ends().1, 443, "eth0");
                 self.add(format!("Outbound TCP to {range}"), to, application);
             }
@@ -150,12 +150,11 @@ impl Packets<'_> {
 
     /// The family of the pod's first address.
     fn family(&self) -> Family {
-        self.capture.addresses.first().map_or(Family::V4, |first| Family::from_address(*first))
+        Family::from_address(self.pod())
     }
 
     fn pod(&self) -> IpAddr {
-        let assumed = || Ipv4Addr::new(192, 0, 2, 1).into();
-        self.capture.addresses.first().copied().unwrap_or_else(assumed)
+        self.capture.addresses[0]
     }
 
     /// An address that no setting names.

@@ -33,11 +33,12 @@ pub(crate) fn agreed_packets(descriptions: &Value) -> usize {
     compared
 }
 
-/// Output of `istio-init explain -o json` in a pod without addresses.
+/// Output of `istio-init explain -o json` in a pod with the typical addresses.
 fn explained(words: Vec<OsString>, environment: &Environment) -> Value {
     let request = Request::parse(words, environment).unwrap();
     let Subcommand::Explain(query) = request.command else { panic!("not explain") };
     let pod = PodEnvironment {
+        addresses: vec!["192.0.2.1".parse().unwrap()],
         resolv_conf: Ok("nameserver 10.96.0.10\n".to_owned()),
         ..PodEnvironment::default()
     };

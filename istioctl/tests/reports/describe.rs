@@ -35,8 +35,7 @@ pub(crate) fn describes_a_pod(server: &ApiServers) {
     shop.kubectl(&[&["patch", "pod", "web", "-n", "described"][..], &status].concat(), "");
     let mut shown = String::new();
     for args in [&["web.described"][..], &["early", "-n", "described"], &["gone.described"]] {
-        let (code, output, messages) =
-            shop.istioctl(&[&["x", "describe", "pod"], args].concat());
+        let (code, output, messages) = shop.istioctl(&[&["x", "describe", "pod"], args].concat());
         let messages = Shop::shown(&messages, server.admin_kubeconfig().to_str().unwrap());
         let (args, code) = (args.join(" "), code.unwrap());
         writeln!(shown, "$ describe pod {args}\n{output}{messages}exit {code}\n").unwrap();
