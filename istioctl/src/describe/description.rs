@@ -130,6 +130,7 @@ impl PodDescription {
                 let target = port.target.map_or_else(|| "?".to_owned(), |it| it.to_string());
                 let protocol =
                     if port.protocol.is_empty() { &port.transport } else { &port.protocol };
+                let protocol = protocol.to_uppercase();
                 let space = if port.name.is_empty() { "" } else { " " };
                 let _ = writeln!(
                     text,

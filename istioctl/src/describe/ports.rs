@@ -27,7 +27,7 @@ pub(super) struct SelectedPort {
     pub(super) number: u16,
     /// `TCP`, `UDP` or `SCTP`.
     pub(super) transport: String,
-    /// `appProtocol`, or the name's prefix.
+    /// `appProtocol`, or the protocol that the name begins with; empty without both.
     pub(super) protocol: String,
     /// `None` if no container has a port of that name.
     pub(super) target: Option<u16>,
@@ -99,10 +99,8 @@ impl SelectedPort {
             }
             target => number(target),
         };
-        let protocol = match port["appProtocol"].as_str() {
-            Some(protocol) => protocol.to_owned(),
-            None => name.split('-').next().unwrap_or_default().to_owned(),
-        };
+        let prefix = name.split('-').next().filter(|prefix| PROTOCOLS.contains(prefix));
+        let protocol = port["appProtocol"].as_str().or(prefix).unwrap_or_default().to_owned();
         Some(Self { name, number: number_of_port, transport, protocol, target })
     }
 }
@@ -114,3 +112,7 @@ fn number(value: &Value) -> Option<u16> {
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
+
+/// Protocols that names of ports begin with.
+const PROTOCOLS: [&str; 9] =
+    ["grpc", "http", "http2", "https", "mongo", "mysql", "redis", "tcp", "tls"];
