@@ -102,7 +102,7 @@ fn draw(svg: &mut Svg, picture: &Picture, lane: &Lane, y: u32) {
             label(svg, "", LEFT, WIDE);
         }
         LanePath::Dropped => {
-            svg.path("drop", &["M130 ", &y.to_string(), "h34m-6-6 12 12m0-12-12 12"].concat());
+            svg.barred(NETWORK, 164, y);
             label(svg, "", LEFT, NARROW);
         }
         LanePath::InboundCaptured(_) => {

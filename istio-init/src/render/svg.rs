@@ -39,6 +39,13 @@ impl Svg {
         self.path(&[class, " h"].concat(), &head);
     }
 
+    /// Adds a horizontal line that ends in a cross: a path that is barred.
+    pub fn barred(&mut self, from: u32, to: u32, y: u32) {
+        let (from, y) = (from.to_string(), y.to_string());
+        let line = ["M", &from, " ", &y, "H", &to.to_string(), "m-6-6 12 12m0-12-12 12"];
+        self.path("drop", &line.concat());
+    }
+
     /// Adds a line by the commands of its path.
     pub fn path(&mut self, class: &str, data: &str) {
         self.body.push_str("<path");

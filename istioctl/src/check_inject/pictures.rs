@@ -20,7 +20,7 @@ pub(super) fn svg(reports: &[CheckReport]) -> String {
     }
     svg.arrow("in", 20, 70, y);
     svg.text("s", 80, y + 4, "selects the pod");
-    svg.arrow("drop", 190, 240, y);
+    svg.barred(190, 234, y);
     svg.text("s", 250, y + 4, "does not");
     let webhooks = reports.iter().flat_map(|report| &report.webhooks);
     let reasons: Vec<_> = webhooks.map(|one| format!("{}: {}", one.webhook, one.reason)).collect();
@@ -47,10 +47,12 @@ fn draw(svg: &mut Svg, report: &CheckReport, top: u32) -> u32 {
             for (line, place) in reason.iter().zip((y + 37..).step_by(15)) {
                 svg.text("s", ENTRY + 12, place, line);
             }
-            let class = if entry.selected { "in" } else { "drop" };
-            svg.arrow(class, LABELS + 250, ENTRY, y + height / 2);
+            let line = y + height / 2;
             if entry.selected {
-                arrows.push(y + height / 2);
+                svg.arrow("in", LABELS + 250, ENTRY, line);
+                arrows.push(line);
+            } else {
+                svg.barred(LABELS + 250, ENTRY - 20, line);
             }
             y += height + 8;
         }

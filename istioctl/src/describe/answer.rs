@@ -6,6 +6,7 @@ use istio_init::explain::{Explanation, Fate, explain};
 use istio_init::plan::Origin;
 use istio_init::render::explanation;
 use istio_init::types::direction::Direction;
+use istio_init::types::port::PortRange;
 use serde_json::{Value, json};
 
 use super::capture::Capture;
@@ -27,8 +28,13 @@ impl Answer {
     pub(super) fn new(capture: &Capture, pod: &Value, packet: TypicalPacket) -> Self {
         let explanation = explain(&capture.plan, &packet.packet);
         let origin = explanation.decided_by.map(|index| capture.plan.rules[index].origin);
-        let annotation = origin.and_then(annotation_of);
-        let annotation = annotation.filter(|key| pod["metadata"]["annotations"][key].is_string());
+        let annotations = &pod["metadata"]["annotations"];
+        let port = packet.packet.destination.port();
+        let annotation = origin.and_then(annotation_of).filter(|key| {
+            let value = annotations[key].as_str();
+            // Injection adds ports of its own to this list.
+            value.is_some_and(|ports| *key != key::EXCLUDE_INBOUND_PORTS || has_port(ports, port))
+        });
         Self { packet, explanation, origin, annotation }
     }
 
@@ -48,7 +54,6 @@ impl Answer {
     pub(super) fn setting(&self) -> String {
         match (self.origin, self.annotation) {
             (None, _) => "no rule matches".to_owned(),
-            (Some(Origin::Loopback), _) => "inside the pod".to_owned(),
             (Some(origin), None) => origin.to_string(),
             (Some(origin), Some(key)) => format!("{origin}, annotation {key}"),
         }
@@ -90,6 +95,12 @@ impl Answer {
         }
         words
     }
+}
+
+/// True if a list of ports has the port.
+fn has_port(ports: &str, port: u16) -> bool {
+    let mut ranges = ports.split(',').filter_map(|range| range.parse::<PortRange>().ok());
+    ranges.any(|range| range.contains(port))
 }
 
 /// Returns the annotation that sets a flag.

@@ -71,7 +71,11 @@ impl PodDescription {
                 packets.map(|packet| Answer::new(capture, pod, packet)).collect()
             },
         );
-        warned.extend(warnings(pod, capture.as_ref().ok(), &ports, &services, &answers));
+        let found = warnings(pod, capture.as_ref().ok(), &ports, &services, &answers);
+        // The injector warns of some of these in the same words.
+        let subject = |warning: &str| warning.split(',').next().map(str::to_owned);
+        let known: Vec<_> = warned.iter().map(|warning| subject(warning)).collect();
+        warned.extend(found.into_iter().filter(|warning| !known.contains(&subject(warning))));
         let missing = ["app", "version"].into_iter().filter(|label| {
             let canonical = match *label {
                 "app" => ["app.kubernetes.io/name", "service.istio.io/canonical-name"],

@@ -88,23 +88,25 @@ impl Packets<'_> {
         };
         let (tcp, udp) = (Protocol::Tcp, Protocol::Udp);
         let typical = |port| out(tcp, outside, port, "eth0");
-        self.add("Outbound TCP to another address".to_owned(), typical(443), application);
         let (config, family) = (&self.capture.config, self.family());
+        let excluded = config.excluded_outbound_ports.iter();
+        let named: Vec<PortRange> = excluded.chain(&config.outbound_ports).copied().collect();
+        let is_named = |port: u16| named.iter().any(|range| range.contains(port));
+        let port = [443, 80, 8443].into_iter().find(|port| !is_named(*port)).unwrap_or(9999);
+        self.add("Outbound TCP to another address".to_owned(), typical(port), application);
         for range in &config.excluded_ranges {
             if range.family() == family {
-                let to = out(tcp, range.ends().1, 443, "eth0");
+                let to = out(tcp, range.ends().1, port, "eth0");
                 self.add(format!("Outbound TCP to {range}"), to, application);
             }
         }
         if let Outbound::Only(ranges) = &config.outbound {
             for range in ranges.iter().filter(|range| range.family() == family) {
-                let to = out(tcp, range.ends().1, 443, "eth0");
+                let to = out(tcp, range.ends().1, port, "eth0");
                 self.add(format!("Outbound TCP to {range}"), to, application);
             }
         }
-        let excluded = config.excluded_outbound_ports.iter();
-        let named: Vec<PortRange> = excluded.chain(&config.outbound_ports).copied().collect();
-        for ports in named {
+        for ports in &named {
             self.add(format!("Outbound TCP to port {ports}"), typical(ports.first()), application);
         }
         let (server, dns) = (self.capture.name_server, "Outbound DNS query");
@@ -118,7 +120,7 @@ impl Packets<'_> {
         let to = out(tcp, own, 8080, "lo");
         self.add("From the application to its own pod".to_owned(), to, application);
         let proxy = self.proxy();
-        self.add("From the sidecar to another address".to_owned(), typical(443), proxy);
+        self.add("From the sidecar to another address".to_owned(), typical(port), proxy);
         self.add(
             "From the sidecar to the application".to_owned(),
             out(tcp, loopback, 8080, "lo"),
@@ -132,6 +134,9 @@ impl Packets<'_> {
         (direction, protocol, destination, interface): (Direction, Protocol, SocketAddr, &str),
         owner: Option<Owner>,
     ) {
+        if self.packets.iter().any(|known| known.words == words) {
+            return;
+        }
         let anywhere = match self.family() {
             Family::V4 => IpAddr::from(Ipv4Addr::UNSPECIFIED),
             Family::V6 => Ipv6Addr::UNSPECIFIED.into(),

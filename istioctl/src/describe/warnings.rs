@@ -61,8 +61,8 @@ fn of_containers(pod: &Value, capture: &Capture) -> Vec<String> {
             };
             if is_proxy {
                 warnings.push(format!(
-                    "container {name}: runs as {what} {id}, the sidecar's; its outbound traffic \
-                     bypasses the sidecar"
+                    "container {name} runs as {what} {id}, which is the sidecar's, so its outbound \
+                     traffic bypasses the sidecar"
                 ));
             }
         }

@@ -99,7 +99,7 @@ impl MeshGraph {
                     service.namespace.clone(),
                     service.name.clone(),
                     port.title(),
-                    format!("{}{}", port.callers.who(), service.exported_words()),
+                    service.callers(port),
                     port.callers.protection().to_owned(),
                     port.workload_words(),
                 ]

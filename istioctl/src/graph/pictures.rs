@@ -18,7 +18,7 @@ pub(super) fn svg(graph: &MeshGraph) -> String {
     for services in graph.services.chunk_by(|one, other| one.namespace == other.namespace) {
         let rows: usize = services.iter().map(|service| service.ports.len().max(1)).sum();
         let rows = u32::try_from(rows).unwrap_or(u32::MAX / ROW);
-        svg.rect("pod", [NAMESPACE, y, 640, rows * ROW + 40]);
+        svg.rect("pod", [NAMESPACE, y, 600, rows * ROW + 40]);
         let title = format!("Namespace {}", services[0].namespace);
         svg.text("t", NAMESPACE + 16, y + 24, &title);
         let mut row = y + 36;
@@ -49,8 +49,7 @@ pub(super) fn svg(graph: &MeshGraph) -> String {
 
 fn draw(svg: &mut Svg, service: &ServiceNode, port: &PortNode, row: u32) {
     let y = row + ROW / 2 + 4;
-    let callers = format!("{}{}", port.callers.who(), service.exported_words());
-    svg.text("", 20, y - 7, &fitted(&callers, 26));
+    svg.text("", 20, y - 7, &fitted(&service.callers(port), 30));
     let class = if port.callers == Callers::Sidecars { "in" } else { "past" };
     if port.callers != Callers::NoEndpoint {
         svg.arrow(class, 20, SERVICE, y);
@@ -88,7 +87,7 @@ pub(super) fn mermaid(graph: &MeshGraph) -> String {
                 }
                 let _ = writeln!(text, "    {id}p{index}([{}])", quoted(&endpoints));
                 let _ = writeln!(edges, "  {id} --> {id}p{index}");
-                let who = format!("{}{}", port.callers.who(), service.exported_words());
+                let who = service.callers(port);
                 let caller = callers.iter().position(|known| *known == who);
                 let caller = caller.unwrap_or_else(|| {
                     callers.push(who);
@@ -114,8 +113,8 @@ fn quoted(text: &str) -> String {
 }
 
 const TITLE: &str = "Who may call which service";
-const WIDTH: u32 = 980;
+const WIDTH: u32 = 870;
 const ROW: u32 = 52;
 /// Left edges of the namespaces and of their services.
-const NAMESPACE: u32 = 320;
+const NAMESPACE: u32 = 250;
 const SERVICE: u32 = 420;

@@ -44,12 +44,12 @@ pub(super) enum Callers {
 }
 
 impl ServiceNode {
-    /// Returns the namespaces of the callers in words.
-    pub(super) fn exported_words(&self) -> String {
+    /// Returns the callers of a port in words.
+    pub(super) fn callers(&self, port: &PortNode) -> String {
         match &self.exported_to {
-            None => String::new(),
-            Some(namespaces) if namespaces.is_empty() => " of no namespace".to_owned(),
-            Some(namespaces) => format!(" of {}", namespaces.join(", ")),
+            None => port.callers.who().to_owned(),
+            Some(namespaces) if namespaces.is_empty() => "no pod".to_owned(),
+            Some(namespaces) => format!("{} of {}", port.callers.who(), namespaces.join(", ")),
         }
     }
 }
