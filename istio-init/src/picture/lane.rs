@@ -106,11 +106,14 @@ impl Lane {
             } else if mine.noun != its.noun || mine.values.is_empty() {
                 return false;
             }
-            let new = its.values.iter().filter(|value| !mine.values.contains(value));
-            let new: Vec<String> = new.cloned().collect();
-            mine.values.extend(new);
-            if mine.noun.ends_with(PORTS) {
-                mine.values.sort_by_key(|ports| first_port(ports));
+            for value in &its.values {
+                if mine.values.contains(value) {
+                    continue;
+                }
+                let is_later = |other: &String| first_port(other) > first_port(value);
+                let next = mine.values.iter().position(is_later);
+                let next = next.filter(|_| mine.noun.ends_with(PORTS));
+                mine.values.insert(next.unwrap_or(mine.values.len()), value.clone());
             }
             true
         } else {
@@ -186,7 +189,7 @@ impl Values {
         for (index, value) in self.values.iter().enumerate() {
             if index > 0 && words.len() - start + value.len() > most {
                 let more = (self.values.len() - index).to_string();
-                words.extend([" and ", &more, " more"]);
+                words.push_str(&[" and ", &more, " more"].concat());
                 return;
             }
             if index > 0 {

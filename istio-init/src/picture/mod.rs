@@ -49,7 +49,6 @@ pub fn picture(plan: &Plan) -> Picture {
     }
     picture.add_own_pod(plan);
     picture.add_invalid(plan);
-    picture.lanes.sort_by_key(|lane| lane.path);
     picture
 }
 
@@ -99,8 +98,6 @@ impl Picture {
         }
         let is_out = ordinary.direction == Direction::Out;
         match (rule.origin, fate) {
-            // Calls within the pod have a lane of their own.
-            (Origin::Loopback, _) => {}
             (Origin::Flag(Flag::ProxyUid | Flag::ProxyGid), Fate::Direct) if is_out => {
                 for values in packets {
                     if !self.proxy.contains(&values) {
@@ -108,8 +105,8 @@ impl Picture {
                     }
                 }
             }
-            // Calls of the proxy to its own pod: of no interest to a reader at first.
-            (Origin::Flag(Flag::ProxyUid | Flag::ProxyGid), _) => {}
+            // Calls within the pod have a lane of their own. Those of the proxy are left out.
+            (Origin::Loopback | Origin::Flag(Flag::ProxyUid | Flag::ProxyGid), _) => {}
             (origin, fate) => {
                 let is_out = is_out || origin == Origin::Flag(Flag::KubeVirtInterfaces);
                 let path = LanePath::new(is_out, fate, is_dns);
@@ -188,7 +185,8 @@ impl Picture {
                 return;
             }
         }
-        self.lanes.push(lane);
+        let next = self.lanes.iter().position(|other| other.path > lane.path);
+        self.lanes.insert(next.unwrap_or(self.lanes.len()), lane);
     }
 }
 

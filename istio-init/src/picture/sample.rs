@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-use crate::explain::{Owner, Packet};
+use crate::explain::{Owner, Packet, holds};
 use crate::plan::{Field, Match, Plan, Rule};
 use crate::types::direction::Direction;
 use crate::types::family::Family;
@@ -12,68 +12,35 @@ use crate::types::protocol::Protocol;
 
 /// Returns a TCP packet of the application, or to it, with values that no rule names if possible.
 pub(super) fn ordinary(plan: &Plan, direction: Direction, family: Family) -> Packet {
-    let is_named = |is_one: &dyn Fn(&Match) -> bool| {
-        plan.rules.iter().flat_map(|rule| &rule.matches).any(is_one)
-    };
-    let has_port = |port: u16| {
-        is_named(&|condition| match &condition.field {
-            Field::DestinationPort(_, ports) => {
-                ports.values().iter().any(|range| range.contains(port))
-            }
-            _ => false,
-        })
-    };
-    let has_address = |address| {
-        is_named(&|condition| match &condition.field {
-            Field::Destination(ranges) => {
-                ranges.values().iter().any(|range| range.length() > 0 && range.contains(address))
-            }
-            _ => false,
-        })
-    };
-    let has_interface = |name: &str| {
-        is_named(&|condition| match &condition.field {
-            Field::InInterface(one) | Field::OutInterface(one) => one.matches(name),
-            _ => false,
-        })
-    };
-    let has_user = |uid: Uid| {
-        is_named(&|condition| match &condition.field {
-            Field::OwnerUid(users) => users.values().iter().any(|range| range.contains(uid)),
-            _ => false,
-        })
-    };
+    let conditions = || plan.rules.iter().flat_map(|rule| &rule.matches);
     // A negated match names the groups that are captured.
-    let has_group = |gid: Gid| {
-        is_named(&|condition| match &condition.field {
-            Field::OwnerGid(gids) => gids.values().contains(&gid) != condition.negated,
-            _ => false,
-        })
-    };
-    let address = |host: u8| match family {
-        Family::V4 => IpAddr::from([203, 0, host, 7]),
-        Family::V6 => IpAddr::from([0x2001, 0xdb8, host.into(), 0, 0, 0, 0, 7]),
-    };
-    let captured_groups = plan.rules.iter().flat_map(|rule| &rule.matches);
-    let captured_groups = captured_groups.filter_map(|condition| match &condition.field {
+    let captured_group = conditions().find_map(|condition| match &condition.field {
         Field::OwnerGid(gids) if condition.negated => Some(*gids.first()),
         _ => None,
     });
-    let port = (30_001..=u16::MAX).chain(1..=30_000).find(|port| !has_port(*port)).unwrap_or(1);
-    let host = (113..=u8::MAX).find(|host| !has_address(address(*host))).unwrap_or(113);
-    let uid = (1000..3000).filter_map(parsed).find(|uid| !has_user(*uid)).unwrap_or(Uid::ROOT);
-    let gid = captured_groups.chain((1000..3000).filter_map(parsed)).find(|gid| !has_group(*gid));
-    let interface = ["eth0", "eth1", "net0", "ens0"].into_iter().find(|name| !has_interface(name));
-    let owner = Owner { uid, gid: gid.unwrap_or(Gid::ROOT) };
-    Packet {
-        direction,
-        protocol: Protocol::Tcp,
-        source: SocketAddr::new(address(1), 40_000),
-        destination: SocketAddr::new(address(host), port),
-        interface: interface.unwrap_or("eth0").to_owned(),
-        owner: (direction == Direction::Out).then_some(owner),
-        mark: 0,
-    }
+    let packet = |number: u16| {
+        let address = |host: u16| match family {
+            Family::V4 => IpAddr::from([203, 0, host.to_be_bytes()[1], 7]),
+            Family::V6 => IpAddr::from([0x2001, 0xdb8, host, 0, 0, 0, 0, 7]),
+        };
+        let id = 1000 + u32::from(number) * 997;
+        let gid = captured_group.or(parsed(id)).unwrap_or(Gid::ROOT);
+        let owner = Owner { uid: parsed(id).unwrap_or(Uid::ROOT), gid };
+        Packet {
+            direction,
+            protocol: Protocol::Tcp,
+            source: SocketAddr::new(address(1), 40_000),
+            destination: SocketAddr::new(address(113 + number), 30_001 + number * 331),
+            interface: ["eth", &number.to_string()].concat(),
+            owner: (direction == Direction::Out).then_some(owner),
+            mark: 0,
+        }
+    };
+    let names = |packet: &Packet| {
+        let named = |condition: &&Match| !condition.negated && holds(packet, condition);
+        conditions().filter(named).count()
+    };
+    (0..40).map(packet).min_by_key(names).unwrap_or_else(|| packet(0))
 }
 
 /// Returns the packet, changed to match a rule: the condition `place` by its value `number`, the

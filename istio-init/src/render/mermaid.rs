@@ -14,7 +14,7 @@ pub fn capture(picture: &Picture) -> String {
             && !nodes.contains(&node)
         {
             let name = if matches!(lane.path, LanePath::Dns(_)) { "DNS, port " } else { "port " };
-            text.extend(["      ", &node, "[", name, &port.to_string(), "]\n"]);
+            text.push_str(&["      ", &node, "[", name, &port.to_string(), "]\n"].concat());
             nodes.push(node);
         }
     }
@@ -41,7 +41,7 @@ pub fn capture(picture: &Picture) -> String {
             label.push_str("<br/>");
             escape(&mut label, &settings);
         }
-        text.extend(["  ", from, line, &label, "\"| ", to, "\n"]);
+        text.push_str(&["  ", from, line, &label, "\"| ", to, "\n"].concat());
         if let Some(next) = next {
             let line = ["  ", to, " --> ", next, "\n"].concat();
             if !text.contains(&line) {

@@ -75,7 +75,7 @@ impl Svg {
     }
 
     fn attribute(&mut self, name: &str, value: &str) {
-        self.body.extend([" ", name, "=\""]);
+        self.body.push_str(&[" ", name, "=\""].concat());
         escape(&mut self.body, value);
         self.body.push('"');
     }
@@ -98,7 +98,7 @@ pub fn wrapped(text: &str, most: usize) -> Vec<String> {
             .filter(|line| line.is_empty() || line.chars().count() + word.chars().count() < most);
         match line {
             Some(line) if line.is_empty() => line.push_str(&fitted(word, most)),
-            Some(line) => line.extend([" ", word]),
+            Some(line) => line.push_str(&[" ", word].concat()),
             None => lines.push(fitted(word, most)),
         }
     }

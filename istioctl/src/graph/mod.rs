@@ -66,9 +66,9 @@ impl Graph {
 }
 
 /// Returns the first page; all replicas know the same mesh.
-fn first_answer(mut pages: impl Iterator<Item = anyhow::Result<Value>>) -> anyhow::Result<Value> {
+fn first_answer(pages: impl Iterator<Item = anyhow::Result<Value>>) -> anyhow::Result<Value> {
     let mut problem = None;
-    for page in &mut pages {
+    for page in pages {
         match page {
             Ok(content) => return Ok(content),
             Err(error) => problem = Some(error),
