@@ -130,10 +130,12 @@ text{font:13px system-ui,Helvetica,Arial,sans-serif;fill:#1f2328}
 .m{text-anchor:middle}.e{text-anchor:end}
 .pod{fill:#f6f8fa;stroke:#8c959f}.box{fill:#fff;stroke:#59636e}.proxy{fill:#ddf4ff;stroke:#0969da}
 path{fill:none;stroke-width:2}
-.in{stroke:#0969da}.past{stroke:#9a6700;stroke-dasharray:6 4}.drop{stroke:#d1242f}.h{stroke-dasharray:none}
+.in{stroke:#0969da}.past{stroke:#9a6700;stroke-dasharray:6 4}
+.drop{stroke:#d1242f}.h{stroke-dasharray:none}
 @media(prefers-color-scheme:dark){
 .page{fill:#0d1117}text{fill:#f0f6fc}.s{fill:#9198a1}
-.pod{fill:#151b23;stroke:#656c76}.box{fill:#212830;stroke:#9198a1}.proxy{fill:#0c2d6b;stroke:#4493f8}
+.pod{fill:#151b23;stroke:#656c76}.box{fill:#212830;stroke:#9198a1}
+.proxy{fill:#0c2d6b;stroke:#4493f8}
 .in{stroke:#4493f8}.past{stroke:#d29922}.drop{stroke:#f85149}}
 ";
 

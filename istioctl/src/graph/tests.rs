@@ -21,7 +21,11 @@ fn pages() -> (Value, Value) {
         service("data", "postgres", &two, &json!(["data", "shop"])),
         service("data", "idle", &http, &json!([])),
     ]);
-    let endpoint = |address: &str, owner: &Value, takes: bool, mode: &Value| json!({"address": address, "owner": owner, "takesMutualTls": takes, "mutualTlsMode": mode});
+    let endpoint = |address: &str, owner: &Value, takes: bool, mode: &Value| {
+        json!({
+            "address": address, "owner": owner, "takesMutualTls": takes, "mutualTlsMode": mode,
+        })
+    };
     let set = |service: &str, port: u64, endpoints: Value| {
         json!({
             "service": format!("{service}.svc.cluster.local"), "port": port,

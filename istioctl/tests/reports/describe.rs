@@ -17,18 +17,27 @@ pub(crate) fn describes_a_pod(server: &ApiServers) {
     shop.fixture.apply(&json!({
         "apiVersion": "v1", "kind": "Service",
         "metadata": {"name": "web", "namespace": "described"},
-        "spec": {"selector": {"app": "web"}, "ports": [{"name": "http", "port": 80, "targetPort": 8080}]},
-    }));
-    shop.pod("described", "web", &json!({
-        "metadata": {
-            "labels": {"app": "web"},
-            "annotations": {
-                "traffic.sidecar.istio.io/excludeOutboundIPRanges": "10.96.0.0/12",
-                "traffic.sidecar.istio.io/excludeInboundPorts": "9090",
-            },
+        "spec": {
+            "selector": {"app": "web"},
+            "ports": [{"name": "http", "port": 80, "targetPort": 8080}],
         },
-        "spec": {"containers": [{"name": "app", "image": "app", "ports": [{"containerPort": 8080}]}]},
     }));
+    shop.pod(
+        "described",
+        "web",
+        &json!({
+            "metadata": {
+                "labels": {"app": "web"},
+                "annotations": {
+                    "traffic.sidecar.istio.io/excludeOutboundIPRanges": "10.96.0.0/12",
+                    "traffic.sidecar.istio.io/excludeInboundPorts": "9090",
+                },
+            },
+            "spec": {"containers": [
+                {"name": "app", "image": "app", "ports": [{"containerPort": 8080}]},
+            ]},
+        }),
+    );
     let addresses = json!({"status": {"podIP": "10.1.2.3", "podIPs": [{"ip": "10.1.2.3"}]}});
     let patch = addresses.to_string();
     let status = ["--subresource", "status", "--type", "merge", "-p", patch.as_str()];
