@@ -14,6 +14,16 @@ pub(super) enum Form {
     Json,
 }
 
+/// Output format of a command with pictures.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum PictureForm {
+    #[value(alias = "text")]
+    Table,
+    Json,
+    Mermaid,
+    Svg,
+}
+
 /// Writes a text to a stream. A reader that closes the stream early is not an error.
 pub(super) fn write(stream: &mut dyn Write, text: &str) -> anyhow::Result<()> {
     write_parts(stream, &[text])

@@ -1,5 +1,8 @@
 //! `istioctl experimental check-inject`: the injection decision for a pod, with reasons.
 
+mod pictures;
+#[cfg(test)]
+mod reference;
 mod report;
 mod target;
 mod workload_kind;
@@ -18,7 +21,7 @@ use self::report::CheckReport;
 use self::target::{CheckedPods, NAME_LABEL, Target};
 use crate::cluster::{Cluster, ClusterClient};
 use crate::inputs::InputFlags;
-use crate::output::Form;
+use crate::output::PictureForm;
 use crate::{Failure, Streams, cluster, output};
 
 /// Show which webhooks inject a pod, and why the others do not
@@ -55,7 +58,7 @@ pub(super) struct CheckInject {
     diff: bool,
     /// Output format
     #[arg(short, long, value_name = "FORM", value_enum, default_value = "table")]
-    output: Form,
+    output: PictureForm,
 }
 
 impl CheckInject {
@@ -70,18 +73,20 @@ impl CheckInject {
         });
         let reports = reports.map_err(Failure::from_error)?;
         let text = match self.output {
-            Form::Table if self.diff => {
+            PictureForm::Table if self.diff => {
                 let diffs = reports.iter().map(CheckReport::diff);
                 diffs.collect::<Result<String, _>>().map_err(Failure::from_error)?
             }
-            Form::Table => {
+            PictureForm::Table => {
                 let titled = self.selector.is_some();
                 let tables = reports.iter().map(|report| report.table(titled));
                 tables.collect::<Vec<_>>().join("\n")
             }
-            Form::Json => {
+            PictureForm::Json => {
                 format!("{:#}\n", json!(reports.iter().map(CheckReport::json).collect::<Vec<_>>()))
             }
+            PictureForm::Mermaid => pictures::mermaid(&reports),
+            PictureForm::Svg => pictures::svg(&reports),
         };
         output::write(streams.output, &text).map_err(Failure::from_error)?;
         for message in reports.iter().flat_map(CheckReport::messages) {
@@ -132,7 +137,8 @@ async fn checked(
     let injectors = Injectors { configurations: &configurations, known: &known };
     let report = |checked: target::CheckedPod| {
         let labels = &namespaces[&checked.object.namespace];
-        CheckReport { webhooks: explain(&injectors, labels, &checked.pod), checked }
+        let webhooks = explain(&injectors, labels, &checked.pod);
+        CheckReport { webhooks, namespace_labels: labels.clone(), checked }
     };
     Ok(pods.into_iter().map(report).collect())
 }
@@ -161,4 +167,5 @@ Examples:
   istioctl x check-inject deployment/web.shop
   istioctl x check-inject -n shop -l app=web,istio.io/rev=canary
   istioctl x check-inject -A --selector 'app in (web,api)'
-  istioctl x check-inject -f web.yaml --diff";
+  istioctl x check-inject -f web.yaml --diff
+  istioctl x check-inject deployment/web.shop -o svg > web.svg";

@@ -16,6 +16,7 @@ use crate::unified_diff::unified_diff;
 #[derive(Debug)]
 pub(super) struct CheckReport {
     pub(super) checked: CheckedPod,
+    pub(super) namespace_labels: Value,
     pub(super) webhooks: Vec<Explanation>,
 }
 

@@ -21,7 +21,7 @@ use crate::{Streams, cluster};
 
 /// Flags for the settings by which workloads are injected.
 #[derive(Debug, Args)]
-pub(super) struct InjectionFlags {
+pub(crate) struct InjectionFlags {
     #[command(flatten)]
     documents: DocumentFlags,
     /// The control plane's revision [default: with a cluster that of the tag `default`, else none]
@@ -59,13 +59,13 @@ pub(super) struct InjectionFlags {
 
 /// Settings and cluster state for injecting workloads.
 #[derive(Debug)]
-pub(super) struct InjectionInputs {
+pub(crate) struct InjectionInputs {
     pub(super) settings: Settings,
     pub(super) rules: Rules,
     /// Rules for pod templates in other kinds.
-    pub(super) pod_templates: Vec<PodTemplateRule>,
+    pub(crate) pod_templates: Vec<PodTemplateRule>,
     /// The namespace of workloads that name none; empty if unknown.
-    pub(super) namespace: String,
+    pub(crate) namespace: String,
     /// Environment of the proxy from the path of a cluster's webhook.
     pub(super) path_env: Vec<(String, String)>,
     pub(super) snapshot: ClusterSnapshot,
@@ -74,7 +74,7 @@ pub(super) struct InjectionInputs {
 impl InjectionFlags {
     /// Reads the settings from the files, the cluster or the built-in defaults, and the cluster
     /// state that applies to the workloads of the input files.
-    pub(super) fn inputs(
+    pub(crate) fn inputs(
         &self,
         (files, pod_templates): (&[InputFile], &[PodTemplateRule]),
         cluster_client: ClusterClient<'_>,

@@ -2,11 +2,11 @@
 
 mod cluster_state;
 mod document_flags;
-mod injection_flags;
+pub(crate) mod injection_flags;
 mod operator_file;
 mod tally;
 mod webhook;
-mod workloads;
+pub(crate) mod workloads;
 
 use clap::Args;
 

@@ -114,7 +114,8 @@ fn inject_all(
     (text, findings)
 }
 
-fn injected_template(
+/// Injects a pod template.
+pub(crate) fn injected_template(
     inputs: &InjectionInputs,
     manifest: &Manifest<'_>,
     template: &PodTemplate,
