@@ -15,7 +15,12 @@ pages="$book/pages"
 mkdir "$pages"
 cp --recursive ./*.md docs manifests "$pages"
 mv "$pages/docs/book.toml" "$pages/docs/outrigger.css" "$book"
-# The paths of docs/SUMMARY.md are those from docs/; mdBook wants them from the root.
-sed -E 's#\]\(\.\./#](/#; s#\]\(([^/)][^)]*)#](docs/\1#; s#\]\(/#](#' "$pages/docs/SUMMARY.md" >"$pages/SUMMARY.md"
+# The paths of docs/SUMMARY.md are those from docs/; mdBook wants them from the root. Its last entry has the decisions.
+{
+    sed -E 's#\]\(\.\./#](/#; s#\]\(([^/)][^)]*)#](docs/\1#; s#\]\(/#](#' docs/SUMMARY.md
+    for decision in docs/decisions/0*.md; do
+        sed -E "1s#^\# [0-9]+\. (.*)#  - [\1]($decision)#; 1q" "$decision"
+    done
+} >"$pages/SUMMARY.md"
 rm "$pages/docs/SUMMARY.md" "$pages/docs/site.sh"
 "$mdbook" build --dest-dir "$site" "$book"

@@ -70,8 +70,8 @@ impl Shell {
         let mut shell = Self { bash, input, output, folder, pod };
         let pod = shell.pod[0].name();
         let in_pod = format!(
-            "exec 2>&1; istio-init() {{ ip netns exec {pod} {}/istio-init \"$@\"; }}",
-            programs.display()
+            "exec 2>&1; for program in istio-init iptables nft; do \
+             eval \"$program() {{ ip netns exec {pod} $(type -P $program) \\\"\\$@\\\"; }}\"; done"
         );
         shell.run(&in_pod)?;
         Ok(shell)

@@ -47,6 +47,8 @@ struct Story<'a> {
     fixture: &'a Fixture,
     shell: Shell,
     deployments: Deployments,
+    /// True if the last command may have changed a Deployment.
+    is_changed: bool,
     /// Folder with the files of the page.
     files: PathBuf,
 }
@@ -63,7 +65,7 @@ impl<'a> Story<'a> {
         if files.exists() {
             copy(&files, &work)?;
         }
-        Ok(Self { fixture, shell, deployments: Deployments::default(), files })
+        Ok(Self { fixture, shell, deployments: Deployments::default(), is_changed: false, files })
     }
 
     /// Runs the script that prepares a section, if there is one.
@@ -88,7 +90,9 @@ impl<'a> Story<'a> {
         if exceptions.check(self.fixture, &shown.text)? {
             return Ok(());
         }
-        self.deployments.reconcile(self.fixture)?;
+        if std::mem::replace(&mut self.is_changed, shown.text.contains("kubectl")) {
+            self.deployments.reconcile(self.fixture)?;
+        }
         let answer = self.shell.run(&shown.text)?;
         if shown.output.is_some() {
             return shown.compare(&answer.output);
