@@ -3,7 +3,6 @@
 mod cases;
 mod images;
 mod objects;
-mod page;
 mod values;
 
 use std::collections::BTreeMap;
