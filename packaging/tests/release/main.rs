@@ -69,7 +69,10 @@ fn debian_packages_have_fields_and_files() {
     let mut text = String::new();
     for name in fixture.files().iter().filter(|name| name.ends_with("_arm64.deb")) {
         text += &format!("== {name}\n");
-        text += &command("dpkg-deb", &["--field", name], fixture);
+        let fields = ["Package", "Version", "Architecture", "Maintainer", "Section", "Priority"];
+        let fields = fields.into_iter().chain(["Homepage", "Description"]);
+        let args: Vec<_> = ["--field", name].into_iter().chain(fields).collect();
+        text += &command("dpkg-deb", &args, fixture);
         text += &without_manuals(&command("dpkg-deb", &["--contents", name], fixture));
     }
     insta::assert_snapshot!(text);
