@@ -1,6 +1,7 @@
 //! Programs in ELF, the format of Linux.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -24,10 +25,10 @@ pub fn shared_libraries(program: &Path, platform: Platform) -> Result<BTreeMap<S
         let loader = parts.loader.iter().map(|path| (path.clone(), file_name(path)));
         let libraries = parts.libraries.iter().map(|name| (library_path(name, platform), name));
         for (at, name) in loader.chain(libraries.map(|(at, name)| (at, name.as_str()))) {
-            if !found.contains_key(&at) {
+            if let Entry::Vacant(entry) = found.entry(at) {
                 let library = find(program, name, platform)?;
                 unread.push(library.clone());
-                found.insert(at, library);
+                entry.insert(library);
             }
         }
     }

@@ -81,6 +81,7 @@ impl SourceDate {
     }
 
     /// Returns the time in the form of mail, for change logs of Debian.
+    #[expect(clippy::expect_used, reason = "the message states the invariant")]
     pub(crate) fn rfc2822(self) -> String {
         let time = self.0.to_zoned(TimeZone::UTC);
         rfc2822::to_string(&time).expect("times after 1970 have a form in mail")

@@ -25,6 +25,7 @@ pub struct Provenance {
 
 impl Provenance {
     /// Returns the statement about files.
+    #[expect(clippy::expect_used, reason = "the message states the invariant")]
     pub fn statement(&self, subjects: &[(String, Digest)]) -> String {
         let revision = self.revision.as_ref().map(|revision| Resource {
             name: None,

@@ -111,7 +111,7 @@ Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 Upstream-Name: Outrigger
 
 Files: *
-Copyright: The authors of Outrigger
+Copyright: 2026 The authors of Outrigger
 License: Apache-2.0
  On Debian systems, the text of the licence is in
  /usr/share/common-licenses/Apache-2.0.

@@ -71,7 +71,7 @@ impl ImageArchive {
             created: self.labels.created.clone(),
             architecture: image.platform.architecture(),
             os: "linux",
-            config: RunConfig {
+            run: RunConfig {
                 user: image.user.to_string(),
                 env: vec![ENVIRONMENT],
                 entrypoint: image.entrypoint.clone(),
@@ -153,6 +153,7 @@ fn blob_path(digest: Digest) -> String {
     format!("blobs/sha256/{digest}")
 }
 
+#[expect(clippy::expect_used, reason = "the message states the invariant")]
 fn to_json(document: &impl Serialize) -> String {
     serde_json::to_string(document).expect("documents have text keys and no failing values")
 }

@@ -106,7 +106,8 @@ pub(super) struct Config {
     pub(super) created: Option<String>,
     pub(super) architecture: &'static str,
     pub(super) os: &'static str,
-    pub(super) config: RunConfig,
+    #[serde(rename = "config")]
+    pub(super) run: RunConfig,
     pub(super) rootfs: RootFs,
 }
 

@@ -37,7 +37,9 @@ impl Bills {
                     let mut bom = Bom::new(component.clone());
                     crates.add_to(&mut bom, &component, program.package)?;
                     bom.add(&standard_library);
-                    libc.iter().for_each(|libc| bom.add(libc));
+                    if let Some(libc) = &libc {
+                        bom.add(libc);
+                    }
                     bills.insert((platform, program.name), bom);
                 }
             }
@@ -60,7 +62,7 @@ impl Bills {
         let mut bom = Bom::new(release.component(ComponentKind::Container, program));
         bom.include(self.of_program(platform, program));
         if program == "istioctl" {
-            certificates().iter().for_each(|component| bom.add(component));
+            add_certificates(&mut bom);
         }
         bom
     }
@@ -95,10 +97,11 @@ impl Bills {
             };
             bom.add_dependency(&component, &library);
         }
-        certificates().iter().for_each(|component| bom.add(component));
+        add_certificates(&mut bom);
         Ok(bom)
     }
 
+    #[expect(clippy::expect_used, reason = "the message states the invariant")]
     fn of_program(&self, platform: Platform, program: &str) -> &Bom {
         let bills = self.0.iter();
         let mut found = bills.filter(|((one, name), _)| (*one, *name) == (platform, program));
@@ -130,8 +133,9 @@ fn standard_library(workspace: &Path) -> Result<Component> {
     Ok(component.cpe("rust-lang", "rust").license("MIT OR Apache-2.0"))
 }
 
-/// Returns the root certificates of Debian's package.
-fn certificates() -> Option<Component> {
-    let package = HostPackage::of_certificates();
-    package.map(|package| package.component(ComponentKind::Data))
+/// Adds the root certificates of Debian's package.
+fn add_certificates(bom: &mut Bom) {
+    if let Some(package) = HostPackage::of_certificates() {
+        bom.add(&package.component(ComponentKind::Data));
+    }
 }

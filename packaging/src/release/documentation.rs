@@ -57,7 +57,7 @@ impl Documentation {
         let mut completions = Vec::new();
         match release.builds.iter().find(|build| build.platform == Platform::host()) {
             None => {
-                left_out.push("completion scripts; no istioctl runs on this machine".to_owned())
+                left_out.push("completion scripts; no istioctl runs on this machine".to_owned());
             }
             Some(build) => {
                 let istioctl = build.programs.join("istioctl");

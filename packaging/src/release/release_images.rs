@@ -32,7 +32,7 @@ pub(super) fn write(
                 bills.of_proxy(release, build, envoy)?,
             )),
             None => {
-                left_out.push(format!("{PROXY} for {}; there is no Envoy for it", build.platform))
+                left_out.push(format!("{PROXY} for {}; there is no Envoy for it", build.platform));
             }
         }
     }

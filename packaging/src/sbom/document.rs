@@ -47,6 +47,7 @@ impl Bom {
     }
 
     /// Returns the document. Equal bills give equal text: it has no serial number.
+    #[expect(clippy::expect_used, reason = "the message states the invariant")]
     pub fn to_json(&self, timestamp: Option<&str>) -> String {
         let dependencies = self.dependencies.iter();
         let document = Document {

@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use packaging::release::{PlatformBuild, Release};
 use packaging::{Origin, Platform, programs};
-use tempfile::TempDir;
 
 use crate::names_in;
 
@@ -13,34 +13,36 @@ pub(crate) const PLATFORMS: [Platform; 2] = Platform::ALL;
 pub(crate) const REVISION: &str = "0123456789abcdef0123456789abcdef01234567";
 
 pub(crate) struct Fixture {
-    pub(crate) folder: TempDir,
+    pub(crate) folder: PathBuf,
     pub(crate) output: PathBuf,
 }
 
-impl Fixture {
-    /// Writes a release of both platforms.
-    pub(crate) fn write() -> Self {
-        Self::of(&PLATFORMS)
-    }
+/// A release of both platforms.
+pub(crate) static RELEASE: LazyLock<Fixture> = LazyLock::new(|| Fixture::write("both", &PLATFORMS));
 
-    pub(crate) fn of(platforms: &[Platform]) -> Self {
-        let fixture = Self::programs(platforms);
-        release(fixture.folder.path(), platforms).write(fixture.output.clone()).unwrap();
+impl Fixture {
+    /// Writes a release into a folder of this name, which is replaced.
+    pub(crate) fn write(name: &str, platforms: &[Platform]) -> Self {
+        let fixture = Self::programs(name, platforms);
+        release(&fixture.folder, platforms).write(fixture.output.clone()).unwrap();
         fixture
     }
 
     /// Writes the programs alone.
-    pub(crate) fn programs(platforms: &[Platform]) -> Self {
-        let folder = TempDir::new().unwrap();
+    pub(crate) fn programs(name: &str, platforms: &[Platform]) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        if folder.exists() {
+            fs::remove_dir_all(&folder).unwrap();
+        }
         for platform in platforms {
-            let programs = folder.path().join(platform.architecture());
-            fs::create_dir(&programs).unwrap();
+            let programs = folder.join(platform.architecture());
+            fs::create_dir_all(&programs).unwrap();
             for name in programs::all().map(|program| program.name).chain(["envoy"]) {
                 fs::write(programs.join(name), program(*platform, name)).unwrap();
             }
         }
-        fs::write(folder.path().join("certificates"), "certificates").unwrap();
-        let output = folder.path().join("release");
+        fs::write(folder.join("certificates"), "certificates").unwrap();
+        let output = folder.join("release");
         Self { folder, output }
     }
 

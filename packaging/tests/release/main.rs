@@ -9,37 +9,39 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use fixture::{Fixture, PLATFORMS, release, repository};
+use fixture::{Fixture, PLATFORMS, RELEASE, release, repository};
 use layout::Layout;
 use packaging::Platform;
 
 #[test]
 fn releases_in_two_folders_have_the_same_bytes() {
-    let (first, second) = (Fixture::write(), Fixture::write());
-    assert_ne!(first.output, second.output);
-    assert_eq!(first.files(), second.files());
-    for name in first.files() {
-        let [one, other] = [&first, &second].map(|fixture| fixture.read(&name));
+    let second = Fixture::write("second", &PLATFORMS);
+    assert_ne!(RELEASE.output, second.output);
+    assert_eq!(RELEASE.files(), second.files());
+    for name in RELEASE.files() {
+        let [one, other] = [&*RELEASE, &second].map(|fixture| fixture.read(&name));
         assert!(one == other, "{name} differs");
     }
 }
 
 #[test]
 fn release_has_every_file_once_in_its_checksums() {
-    let fixture = Fixture::write();
-    insta::assert_snapshot!(fixture.files().join("\n"));
+    let fixture = &*RELEASE;
+    // The chart is one archive more where the tree has one.
+    let files = fixture.files().into_iter().filter(|name| name != "outrigger-0.1.0.tgz");
+    insta::assert_snapshot!(files.collect::<Vec<_>>().join("\n"));
     let sums = String::from_utf8(fixture.read("SHA256SUMS")).unwrap();
     let mut summed: Vec<_> = sums.lines().map(|line| line[66..].to_owned()).collect();
     summed.push("SHA256SUMS".to_owned());
     summed.sort();
     assert_eq!(summed, fixture.files());
-    let check = command("sha256sum", &["--check", "--strict", "--quiet", "SHA256SUMS"], &fixture);
+    let check = command("sha256sum", &["--check", "--strict", "--quiet", "SHA256SUMS"], fixture);
     assert_eq!(check, "");
 }
 
 #[test]
 fn images_have_both_platforms_with_bill_and_provenance() {
-    let fixture = Fixture::write();
+    let fixture = &*RELEASE;
     for name in ["istio-init-0.1.0.oci.tar", "proxyv2-0.1.0.oci.tar"] {
         let layout = Layout::read(&fixture.output.join(name));
         layout.check_digests();
@@ -49,7 +51,7 @@ fn images_have_both_platforms_with_bill_and_provenance() {
 
 #[test]
 fn image_of_one_platform_loads_without_containerd_store() {
-    let fixture = Fixture::of(&[Platform::Amd64]);
+    let fixture = Fixture::write("amd64", &[Platform::Amd64]);
     let layout = Layout::read(&fixture.output.join("webhook-certs-0.1.0.oci.tar"));
     let manifest = layout.json("manifest.json");
     assert_eq!(manifest[0]["RepoTags"][0], "docker.io/outrigger/webhook-certs:0.1.0");
@@ -57,32 +59,39 @@ fn image_of_one_platform_loads_without_containerd_store() {
         assert!(layout.files.contains_key(path.as_str().unwrap()), "{path}");
     }
     // It would be loaded for every platform.
-    let layout = Layout::read(&Fixture::write().output.join("webhook-certs-0.1.0.oci.tar"));
+    let layout = Layout::read(&RELEASE.output.join("webhook-certs-0.1.0.oci.tar"));
     assert!(!layout.files.contains_key("manifest.json"));
 }
 
 #[test]
 fn debian_packages_have_fields_and_files() {
-    let fixture = Fixture::write();
+    let fixture = &*RELEASE;
     let mut text = String::new();
     for name in fixture.files().iter().filter(|name| name.ends_with("_arm64.deb")) {
         text += &format!("== {name}\n");
-        text += &command("dpkg-deb", &["--field", name], &fixture);
-        text += &command("dpkg-deb", &["--contents", name], &fixture);
+        let fields = ["Package", "Version", "Architecture", "Maintainer", "Section", "Priority"];
+        let fields = fields.into_iter().chain(["Homepage", "Description"]);
+        let args: Vec<_> = ["--field", name].into_iter().chain(fields).collect();
+        text += &command("dpkg-deb", &args, fixture);
+        text += &without_manuals(&command("dpkg-deb", &["--contents", name], fixture));
     }
     insta::assert_snapshot!(text);
 }
 
 #[test]
 fn archive_has_programs_and_documents() {
-    let fixture = Fixture::write();
+    let fixture = &*RELEASE;
     let args = ["--list", "--file", "outrigger-0.1.0-linux-arm64.tar.gz"];
-    insta::assert_snapshot!(command("tar", &args, &fixture));
+    let listing = command("tar", &args, fixture);
+    insta::assert_snapshot!(without_manuals(&listing));
+    let manuals = listing.lines().filter(|line| line.ends_with(".1")).count();
+    let folder = repository().join("docs/man");
+    assert_eq!(manuals, if folder.exists() { names_in(&folder).len() } else { 0 });
 }
 
 #[test]
 fn bill_of_the_proxy_names_envoy_and_no_client_of_kubernetes() {
-    let fixture = Fixture::write();
+    let fixture = &*RELEASE;
     let layout = Layout::read(&fixture.output.join("proxyv2-0.1.0.oci.tar"));
     let bill = layout.artifact("application/vnd.cyclonedx+json");
     let components = bill["components"].as_array().unwrap().iter();
@@ -97,7 +106,7 @@ fn bill_of_the_proxy_names_envoy_and_no_client_of_kubernetes() {
 
 #[test]
 fn crates_in_bills_have_licence_and_checksum() {
-    let fixture = Fixture::write();
+    let fixture = &*RELEASE;
     let bill = fixture.read("sidecar-injector-0.1.0-linux-amd64.cdx.json");
     let bill: serde_json::Value = serde_json::from_slice(&bill).unwrap();
     let components = bill["components"].as_array().unwrap();
@@ -120,7 +129,7 @@ fn crates_in_bills_have_licence_and_checksum() {
 
 #[test]
 fn provenance_names_every_file_and_the_commit() {
-    let fixture = Fixture::write();
+    let fixture = &*RELEASE;
     let text = fixture.read("outrigger-0.1.0.provenance.json");
     let statement: serde_json::Value = serde_json::from_slice(&text).unwrap();
     let subjects = statement["subject"].as_array().unwrap();
@@ -133,9 +142,9 @@ fn provenance_names_every_file_and_the_commit() {
 
 #[test]
 fn program_of_another_platform_is_rejected() {
-    let fixture = Fixture::programs(&PLATFORMS);
-    let arm64 = fixture.folder.path().join("arm64");
-    let mut release = release(fixture.folder.path(), &PLATFORMS);
+    let fixture = Fixture::programs("swapped", &PLATFORMS);
+    let arm64 = fixture.folder.join("arm64");
+    let mut release = release(&fixture.folder, &PLATFORMS);
     release.builds[0].programs = arm64;
     let error = release.write(fixture.output.clone()).unwrap_err().to_string();
     assert!(error.ends_with(
@@ -164,6 +173,12 @@ fn command(program: &str, args: &[&str], fixture: &Fixture) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// A listing without manual pages, which come and go with commands.
+fn without_manuals(listing: &str) -> String {
+    let kept = listing.lines().filter(|line| !line.contains("/man/"));
+    kept.map(|line| format!("{line}\n")).collect()
 }
 
 fn names_in(folder: &Path) -> Vec<String> {
