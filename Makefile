@@ -2,10 +2,10 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build size bench images check fmt clippy doc manifests reference site go-types generated fuzz clean
+.PHONY: help setup build size bench images dist release-notes check fmt clippy doc manifests reference site go-types generated fuzz clean
 .PHONY: test test-unit test-capture test-cluster test-acceptance test-manifests soak
 
-HOST := $(shell rustc -vV | sed -n 's/^host: //p')
+PLATFORM := $(if $(filter aarch64,$(shell uname -m)),arm64,amd64)
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 KUBERNETES_VERSION := $(shell awk '$$1 == "k8s.io/kubernetes" { print $$2 }' tests/kubernetes/go.mod)
 # Bytes: every node keeps them, and every pod starts them.
@@ -13,18 +13,11 @@ LARGEST_INIT := 2000000
 LARGEST_AGENT := 6000000
 MDBOOK := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/mdbook-$(shell cat tests/mdbook-version)/bin/mdbook
 KUBERNETES := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/kubernetes-$(KUBERNETES_VERSION)
+ENVOY = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/envoy-$(shell cat tests/envoy-version)/envoy
 
 # Kept outside the tree, as what `make setup` installs.
 CARGO_FUZZ_VERSION := 0.13.1
 CARGO_FUZZ := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/cargo-fuzz
-
-# Static, for images without any library. An explicit target keeps the flags
-# from build scripts and procedural macros.
-STATIC_FLAGS := $(RUSTFLAGS) -C target-feature=+crt-static
-STATIC := RUSTFLAGS="$(STATIC_FLAGS)" cargo build --locked --target $(HOST)
-# A static program relocates itself; packed, the list of places is 1 % of its size.
-STATIC_SMALL := RUSTFLAGS="$(STATIC_FLAGS) -C link-arg=-Wl,-z,pack-relative-relocs" \
-	cargo build --locked --target $(HOST)
 
 # What is tested has the spans of OpenTelemetry besides, which the programs in dist/ are built without.
 TESTED := --workspace --features injector/opentelemetry
@@ -32,17 +25,12 @@ TESTED := --workspace --features injector/opentelemetry
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-setup: ## Install or build what the tests need: packages, Kubernetes, CoreDNS, Envoy, promtool, mdBook, …
+setup: ## Install or build what the tests need: packages, Kubernetes, CoreDNS, Helm, Envoy, promtool, mdBook, …
 	@tests/setup.sh
 
-build: ## Leave the six release programs in dist/, static
-	$(STATIC) --release --package injector --package istioctl --package pilot-discovery --package webhook-certs --bins
-	$(STATIC_SMALL) --profile init --package istio-init --bins
-	$(STATIC_SMALL) --profile agent --package pilot-agent --bins
-	@mkdir -p dist
-	@install $(addprefix $(TARGET_DIR)/$(HOST)/release/,sidecar-injector istioctl pilot-discovery webhook-certs) dist/
-	@install $(TARGET_DIR)/$(HOST)/init/istio-init dist/
-	@install $(TARGET_DIR)/$(HOST)/agent/pilot-agent dist/
+build: ## Leave the six release programs in dist/, static, and links for the names of istioctl
+	@packaging/build.sh $(PLATFORM) dist
+	@for name in outrigger kubectl-outrigger kubectl_complete-outrigger; do ln --force --symbolic istioctl "dist/$$name"; done
 	@ls -l dist/
 	@$(MAKE) --no-print-directory size
 
@@ -68,8 +56,14 @@ bench: build ## Measure time, instructions, allocations: docs/performance.md (ro
 	cargo bench --locked --package pilot-routing --bench generation
 
 images: build ## Leave the images of our programs in dist/, as archives to load
-	cargo run --locked --quiet --package e2e --bin images
+	cargo run --locked --quiet --package packaging -- images --programs dist --output dist --envoy "$(ENVOY)"
 	@ls -l dist/*.image.tar
+
+dist: build ## Leave all that a release publishes in dist/release/: PLATFORMS="amd64 arm64", by default those installed
+	@packaging/dist.sh $(PLATFORMS)
+
+release-notes: ## Print the section of a version in CHANGELOG.md: VERSION=0.1.0
+	@cargo run --locked --quiet --package packaging -- release-notes "$(VERSION)"
 
 fmt: ## Check the formatting
 	cargo fmt --all --check
@@ -87,16 +81,16 @@ check: ## Formatting, lints, documentation, unit tests, licences: no root, no se
 	done
 	@echo "make check: everything passed" >&2
 
-manifests: setup ## Render manifests/install.yaml and install-mesh.yaml
+manifests: setup ## Render manifests/install.yaml, install-mesh.yaml and the templates of manifests/chart
 	PATH="$(KUBERNETES):$$PATH" manifests/render.sh
+	cargo run --locked --quiet --package e2e --bin chart
 
 go-types: ## Write the tables in go-types/tables from their Go modules (Go)
 	go -C go-types/generate run . "$(CURDIR)/go-types/tables"
 
 # The same tests compare the pages.
-reference: ## Write docs/reference/ and docs/annotations.md from the code
-	OUTRIGGER_REFERENCE=write cargo test --locked --quiet $(TESTED) --exclude e2e --exclude fuzz --lib -- \
-	    reference::page_is_current the_reference_page_is_current
+reference: ## Write docs/reference/, docs/man/ and docs/annotations.md from the code
+	OUTRIGGER_REFERENCE=write cargo test --locked --quiet $(TESTED) --exclude e2e --exclude fuzz --lib -- _is_current
 
 site: ## Build the documentation as a site in target/site: open index.html
 	tests/setup.sh mdbook
@@ -105,6 +99,7 @@ site: ## Build the documentation as a site in target/site: open index.html
 # The workspace's own lock file is checked by every build.
 generated: setup ## Check that generated files, and the lock file of the fuzz targets, are current
 	PATH="$(KUBERNETES):$$PATH" manifests/render.sh --check
+	cargo run --locked --quiet --package e2e --bin chart -- --check
 	@go -C go-types/generate mod download \
 	    || { echo "make generated: LEFT OUT: go-types/tables; their Go modules are not available" >&2; exit 0; }; \
 	folder=$$(mktemp -d); go -C go-types/generate run . "$$folder"; \

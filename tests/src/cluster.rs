@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use packaging::Image;
+use packaging::oci::ImageArchive;
 use rustix::process::geteuid;
 
 use crate::bridge::Bridge;
@@ -14,7 +16,6 @@ use crate::control_plane::ControlPlane;
 use crate::dns::Dns;
 use crate::etcd::Etcd;
 use crate::identity::{Identity, NODE_NAME};
-use crate::image::Image;
 use crate::kube_proxy::KubeProxy;
 use crate::kubectl::Kubectl;
 use crate::kubelet::Kubelet;
@@ -219,7 +220,7 @@ impl Node {
 
 fn import(folder: &RunFolder, containerd: &Containerd, image: &Image) -> Result<()> {
     let archive = folder.node().join("image.tar");
-    image.write_archive(&archive)?;
+    ImageArchive::write_plain(image, &archive)?;
     containerd.import(&archive).with_context(|| format!("importing {}", image.name()))?;
     fs::remove_file(&archive).with_context(|| format!("removing {}", archive.display()))
 }

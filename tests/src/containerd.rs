@@ -49,7 +49,7 @@ impl Containerd {
         &self.socket
     }
 
-    /// Imports the images of a docker archive.
+    /// Imports the image of an archive.
     pub(crate) fn import(&self, archive: &Path) -> Result<()> {
         ctr(&self.socket, &["images".as_ref(), "import".as_ref(), archive]).map(drop)
     }

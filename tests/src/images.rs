@@ -1,11 +1,12 @@
 //! Images of the tests.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use packaging::images::{CERTIFICATES, ImageInputs, PROGRAM_IMAGES, PROXY_PROGRAMS};
+use packaging::{Image, ImageName, Platform};
 
-use crate::image::Image;
-use crate::programs::Programs;
+use crate::programs::{Programs, repository};
 
 /// Returns the images of our programs, of the proxy, and of the applications of the examples.
 ///
@@ -13,7 +14,7 @@ use crate::programs::Programs;
 pub fn all(programs: &Programs, app: &Path) -> Result<Vec<Image>> {
     let mut images = ours(programs)?;
     // The name that the settings of `manifests/install.yaml` give it, and a shell for the tests.
-    let proxy = proxy(programs, "docker.io/istio/proxyv2:1.28.0")?
+    let proxy = proxy_named(programs, "docker.io/istio", "1.28.0")?
         .program("/bin/busybox", &programs.system("busybox")?)?;
     images.extend([proxy, busybox(programs)?, self::app(programs, app)?]);
     Ok(images)
@@ -22,38 +23,42 @@ pub fn all(programs: &Programs, app: &Path) -> Result<Vec<Image>> {
 /// Returns the images of our static programs, as `manifests/install.yaml` and injected pods name
 /// them.
 pub fn ours(programs: &Programs) -> Result<Vec<Image>> {
-    Ok(vec![
-        own(programs, "sidecar-injector")?.user(65532),
-        own(programs, "pilot-discovery")?.user(65532),
-        own(programs, "webhook-certs")?.user(65532),
-        own(programs, "istio-init")?,
-    ])
+    let used = PROGRAM_IMAGES.iter().filter(|(name, _)| *name != "istioctl");
+    let images = used.map(|(name, user)| {
+        programs.own(name)?;
+        Ok(inputs(&dist(), OURS, "0.1.0").program(name, *user)?)
+    });
+    images.collect()
 }
 
-/// Returns the image of one of our static programs.
-pub fn own(programs: &Programs, name: &str) -> Result<Image> {
-    let at = format!("/{name}");
-    let image = Image::new(&format!("docker.io/outrigger/{name}:0.1.0"), &[&at]);
-    image.file(&at, &programs.own(name)?)
+/// Returns the image of the container `istio-proxy` with our agent and the Envoy of `make setup`.
+pub fn proxy(programs: &Programs) -> Result<Image> {
+    proxy_named(programs, OURS, "0.1.0")
 }
 
-/// Returns the image of the container `istio-proxy`: the agent, the program of its subcommand
-/// `istio-iptables`, and the Envoy of `make setup` with its libraries.
-pub fn proxy(programs: &Programs, name: &str) -> Result<Image> {
-    let entrypoint = "/usr/local/bin/pilot-agent";
-    Image::new(name, &[entrypoint])
-        .user(1337)
-        .file(entrypoint, &programs.own("pilot-agent")?)?
-        .file("/usr/local/bin/istio-init", &programs.own("istio-init")?)?
-        .program("/usr/local/bin/envoy", &programs.envoy()?)
+fn proxy_named(programs: &Programs, repository: &str, tag: &str) -> Result<Image> {
+    for program in PROXY_PROGRAMS {
+        programs.own(program)?;
+    }
+    Ok(inputs(&dist(), repository, tag).proxy(&programs.envoy()?)?)
 }
 
-/// The name of [`proxy`] that `make images` gives it.
-pub const PROXY: &str = "docker.io/outrigger/proxyv2:0.1.0";
+fn inputs<'a>(programs: &'a Path, repository: &'a str, tag: &'a str) -> ImageInputs<'a> {
+    let certificates = Path::new(CERTIFICATES);
+    ImageInputs { repository, tag, platform: Platform::host(), programs, certificates }
+}
+
+fn dist() -> PathBuf {
+    repository().join("dist")
+}
+
+fn image(repository: &str, tag: &str, entrypoint: &[&str]) -> Image {
+    Image::new(ImageName::new(repository, tag), Platform::host(), entrypoint)
+}
 
 /// Returns the application of the examples.
 pub fn busybox(programs: &Programs) -> Result<Image> {
-    let mut image = Image::new("docker.io/library/busybox:1.37", &[])
+    let mut image = image("docker.io/library/busybox", "1.37", &[])
         .program("/bin/busybox", &programs.system("busybox")?)?;
     for applet in ["cat", "echo", "env", "httpd", "id", "ls", "mkdir", "nc", "sh", "sleep", "wget"]
     {
@@ -64,17 +69,17 @@ pub fn busybox(programs: &Programs) -> Result<Image> {
 
 /// Returns the application that fails on demand, with busybox to control it.
 pub fn app(programs: &Programs, app: &Path) -> Result<Image> {
-    Image::new("docker.io/outrigger/app:0.1.0", &["/app"])
-        .program("/app", app)?
-        .program("/bin/busybox", &programs.system("busybox")?)
+    let image = image(&format!("{OURS}/app"), "0.1.0", &["/app"]).program("/app", app)?;
+    Ok(image.program("/bin/busybox", &programs.system("busybox")?)?)
 }
 
 /// Returns the image of the container that holds a pod's namespaces open.
 pub(crate) fn pause(programs: &Programs) -> Result<Image> {
     let wait = "trap 'exit 0' TERM INT; sleep 2147483647 & wait";
-    Image::new(PAUSE, &["/bin/busybox", "sh", "-c", wait])
-        .program("/bin/busybox", &programs.system("busybox")?)
+    let image = image(&format!("{OURS}/pause"), "0.1.0", &["/bin/busybox", "sh", "-c", wait]);
+    Ok(image.program("/bin/busybox", &programs.system("busybox")?)?)
 }
 
 /// The name of [`pause`].
 pub(crate) const PAUSE: &str = "docker.io/outrigger/pause:0.1.0";
+const OURS: &str = "docker.io/outrigger";

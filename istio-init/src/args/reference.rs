@@ -54,7 +54,9 @@ fn reference() -> String {
 fn row(spec: &FlagSpec) -> [String; 4] {
     let long = match spec.kind {
         FlagKind::Bool => format!("--{}", spec.long),
-        FlagKind::Text | FlagKind::Number | FlagKind::Duration => format!("--{} VALUE", spec.long),
+        FlagKind::Text | FlagKind::Number | FlagKind::Duration => {
+            format!("--{} {}", spec.long, spec.value)
+        }
     };
     let short = spec.short.map(|short| format!("{}, ", code(&format!("-{short}"))));
     // Each variable overrides those before it.
@@ -80,4 +82,10 @@ fn capitalized(text: &str) -> String {
 #[test]
 fn page_is_current() {
     reference_pages::check("reference/istio-init.md", &reference());
+}
+
+#[test]
+fn manual_is_current() {
+    let subcommands = NAMES.map(|name| command::grammar(name).name(name));
+    reference_pages::check_manual(super::command().subcommands(subcommands));
 }

@@ -93,3 +93,8 @@ fn row_without_effect(variable: &Variable, reason: &str, level: &str) -> [String
 fn page_is_current() {
     reference_pages::check("reference/pilot-agent.md", &reference());
 }
+
+#[test]
+fn manual_is_current() {
+    reference_pages::check_manual(Arguments::command());
+}

@@ -46,3 +46,8 @@ fn reference() -> String {
 fn page_is_current() {
     reference_pages::check("reference/pilot-discovery.md", &reference());
 }
+
+#[test]
+fn manual_is_current() {
+    reference_pages::check_manual(Arguments::command());
+}

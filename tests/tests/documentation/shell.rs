@@ -1,8 +1,8 @@
 //! The shell of a reader.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{Read, Write};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -36,7 +36,7 @@ pub(crate) struct Answer {
 }
 
 impl Shell {
-    /// Starts bash with our programs and kubectl in its PATH, as the administrator of the cluster.
+    /// Starts bash with our programs, kubectl and Helm in its PATH, as the administrator of the cluster.
     /// `istio-init` runs in the network namespace of a pod.
     pub(crate) fn start(fixture: &Fixture) -> Result<Self> {
         let folder = TempDir::new().context("making a folder for a page")?;
@@ -49,6 +49,7 @@ impl Shell {
             symlink(fixture.program(name)?, programs.join(name))?;
         }
         symlink(fixture.programs.envoy()?, programs.join("envoy"))?;
+        symlink(fixture.programs.helm()?, programs.join("helm"))?;
         write_kubeconfig(fixture, &home.join(".kube/config"))?;
         let pod = pod()?;
         let mut bash = Command::new("setpriv")
@@ -138,7 +139,9 @@ fn write_kubeconfig(fixture: &Fixture, path: &Path) -> Result<()> {
     let mut context = config["contexts"][0].clone();
     context["name"] = "production".into();
     config["contexts"].as_array_mut().context("contexts")?.push(context);
-    fs::write(path, config.to_string()).context("writing a kubeconfig")
+    fs::write(path, config.to_string()).context("writing a kubeconfig")?;
+    // Helm warns of one that others can read.
+    fs::set_permissions(path, Permissions::from_mode(0o600)).context("protecting a kubeconfig")
 }
 
 /// Creates the network namespace of a pod: loopback, and `eth0` with addresses and routes.

@@ -90,7 +90,8 @@ impl<'a> Story<'a> {
         if exceptions.check(self.fixture, &shown.text)? {
             return Ok(());
         }
-        if std::mem::replace(&mut self.is_changed, shown.text.contains("kubectl")) {
+        let may_change = ["kubectl", "helm"].iter().any(|tool| shown.text.contains(tool));
+        if std::mem::replace(&mut self.is_changed, may_change) {
             self.deployments.reconcile(self.fixture)?;
         }
         let answer = self.shell.run(&shown.text)?;

@@ -32,7 +32,7 @@ fn main() -> Result<ExitCode> {
     let programs = Programs::find()?;
     let images = [
         images::ours(&programs)?,
-        vec![images::proxy(&programs, images::PROXY)?, images::busybox(&programs)?],
+        vec![images::proxy(&programs)?, images::busybox(&programs)?],
         vec![images::app(&programs, Path::new(env!("CARGO_BIN_EXE_app")))?],
     ];
     let mut cluster = Cluster::start(&programs, &images.concat())?;
