@@ -73,4 +73,4 @@ fn resolve(page: &str, link: &str) -> String {
 }
 
 /// What `docs/site.sh` copies: the pages, and the files to which they link.
-const SITE: [&str; 3] = [":(glob)*.md", "docs", "manifests"];
+const SITE: [&str; 4] = [":(glob)*.md", "LICENSE", "docs", "manifests"];
