@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -102,6 +103,12 @@ pub fn tracked(below: &[&str]) -> Result<Vec<String>> {
     let mut paths: Vec<_> = listed.lines().filter(exists).map(str::to_owned).collect();
     paths.sort();
     Ok(paths)
+}
+
+/// Returns the paths of the tracked pages of the repository below these.
+pub fn tracked_pages(below: &[&str]) -> Result<Vec<String>> {
+    let is_page = |path: &String| Path::new(path).extension().is_some_and(|end| end == "md");
+    Ok(tracked(below)?.into_iter().filter(is_page).collect())
 }
 
 /// Anchors of the headings of a page, which are unique.

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-use e2e::markdown::{Page, tracked};
+use e2e::markdown::{Page, tracked, tracked_pages};
 use e2e::programs::repository;
 
 #[test]
@@ -53,8 +53,7 @@ fn supported_versions_are_those_of_the_tests() {
 
 /// Returns the paths of all pages of the site.
 fn all() -> Vec<String> {
-    let files = tracked(&SITE).unwrap();
-    files.into_iter().filter(|path| path.ends_with(".md")).collect()
+    tracked_pages(&SITE).unwrap()
 }
 
 /// Returns the path of a link's target from the root of the repository.
