@@ -21,7 +21,7 @@ const fn label(key: &'static str, on: &'static str, meaning: &'static str) -> La
 
 /// Labels with an effect on injection, on the control plane, or on both.
 #[rustfmt::skip]
-pub(crate) const LABELS: [LabelSpec; 20] = [
+pub(crate) static LABELS: [LabelSpec; 20] = [
     label("istio-injection", "namespace", "`enabled`: the default revision injects its pods; any other value: no webhook is called"),
     label(REVISION, "namespace", "the revision or tag that injects its pods, if it has no label `istio-injection`"),
     label("outrigger.io/injection", "namespace", "`required`: pods without a sidecar are rejected (component `require-injection`)"),
@@ -62,9 +62,12 @@ pub(crate) const POD_LABELS_WITHOUT_EFFECT: [&str; 14] = [
     "topology.istio.io/subzone",
 ];
 
-/// Returns the labels that a pod may have.
+/// Returns Istio's labels that a pod may have.
 pub(crate) fn of_pods() -> impl Iterator<Item = &'static str> {
-    let with_effect = LABELS.iter().filter(|label| label.on == POD).map(|label| label.key);
+    let with_effect = LABELS
+        .iter()
+        .filter(|label| label.on == POD && label.key.contains("istio"))
+        .map(|label| label.key);
     with_effect.chain(POD_LABELS_WITHOUT_EFFECT)
 }
 
@@ -79,15 +82,16 @@ mod tests {
 
     #[test]
     fn the_reference_page_is_current() {
-        let rows =
-            LABELS.map(|label| [code(label.key), label.on.to_owned(), label.meaning.to_owned()]);
+        let row =
+            |label: &LabelSpec| [code(label.key), label.on.to_owned(), label.meaning.to_owned()];
+        let rows = LABELS.iter().map(row).collect();
         let without = POD_LABELS_WITHOUT_EFFECT.map(code).join(", ");
         let page = Page::new("Labels")
             .text(
                 "Labels that are read or written, by the kind of object that has them. See also \
                  [Annotations](../annotations.md).",
             )
-            .table(["label", "object", "meaning"], rows.into())
+            .table(["label", "object", "meaning"], rows)
             .heading(2, "Labels of pods without effect")
             .text(
                 "The injector knows these labels of Istio and does not warn of them. They decide \

@@ -157,7 +157,7 @@ struct Server {
     path: &'static str,
 }
 
-const SERVERS: [Server; 2] = [
+static SERVERS: [Server; 2] = [
     Server {
         program: "sidecar-injector",
         flags: |service, ready| {

@@ -34,7 +34,8 @@ pub(crate) struct Exceptions(Mutex<BTreeSet<&'static str>>);
 impl Exceptions {
     /// Checks a command that does not run. Returns `false` for one that has to run.
     pub(crate) fn check(&self, fixture: &Fixture, command: &str) -> Result<bool> {
-        let words: Vec<_> = command.split_whitespace().collect();
+        let is_variable = |word: &&str| word.contains('=') && !word.starts_with('-');
+        let words: Vec<_> = command.split_whitespace().skip_while(is_variable).collect();
         match words[..] {
             ["make", target, ..] => return check_target(target).map(|()| true),
             ["cargo", ..] => return check_cargo(&words).map(|()| true),
@@ -75,9 +76,9 @@ fn check_flags(fixture: &Fixture, words: &[&str]) -> Result<()> {
     let names = words.windows(2).filter(|pair| !pair[0].starts_with('-') && is_name(pair[1]));
     let names: Vec<_> = names.map(|pair| pair[1]).collect();
     // The last names may be arguments.
-    let helps =
+    let mut helps =
         (0..=names.len()).rev().map(|count| help(&[&names[..count], &["--help"][..]].concat()));
-    let mut known = helps.into_iter().find_map(Result::ok).context("no command has a help")?;
+    let mut known = helps.find_map(Result::ok).context("no command has a help")?;
     if words[0] == "kubectl" {
         known += &help(&["options"])?;
     }
