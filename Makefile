@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build size bench images dist release-notes check fmt clippy doc manifests reference go-types generated fuzz clean
+.PHONY: help setup build size bench images dist release-notes check fmt clippy doc manifests reference site go-types generated fuzz clean
 .PHONY: test test-unit test-capture test-cluster test-acceptance test-manifests soak
 
 PLATFORM := $(if $(filter aarch64,$(shell uname -m)),arm64,amd64)
@@ -11,6 +11,7 @@ KUBERNETES_VERSION := $(shell awk '$$1 == "k8s.io/kubernetes" { print $$2 }' tes
 # Bytes: every node keeps them, and every pod starts them.
 LARGEST_INIT := 2000000
 LARGEST_AGENT := 6000000
+MDBOOK := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/mdbook-$(shell cat tests/mdbook-version)/bin/mdbook
 KUBERNETES := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/kubernetes-$(KUBERNETES_VERSION)
 ENVOY = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/envoy-$(shell cat tests/envoy-version)/envoy
 
@@ -24,11 +25,12 @@ TESTED := --workspace --features injector/opentelemetry
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-setup: ## Install or build what the tests need: packages, Kubernetes, CoreDNS, a gRPC application, Envoy, promtool
+setup: ## Install or build what the tests need: packages, Kubernetes, CoreDNS, Helm, Envoy, promtool, mdBook, …
 	@tests/setup.sh
 
-build: ## Leave the six release programs in dist/, static
+build: ## Leave the six release programs in dist/, static, and links for the names of istioctl
 	@packaging/build.sh $(PLATFORM) dist
+	@for name in outrigger kubectl-outrigger kubectl_complete-outrigger; do ln --force --symbolic istioctl "dist/$$name"; done
 	@ls -l dist/
 	@$(MAKE) --no-print-directory size
 
@@ -79,20 +81,25 @@ check: ## Formatting, lints, documentation, unit tests, licences: no root, no se
 	done
 	@echo "make check: everything passed" >&2
 
-manifests: setup ## Render manifests/install.yaml and install-mesh.yaml
+manifests: setup ## Render manifests/install.yaml, install-mesh.yaml and the templates of manifests/chart
 	PATH="$(KUBERNETES):$$PATH" manifests/render.sh
+	cargo run --locked --quiet --package e2e --bin chart
 
 go-types: ## Write the tables in go-types/tables from their Go modules (Go)
 	go -C go-types/generate run . "$(CURDIR)/go-types/tables"
 
 # The same tests compare the pages.
-reference: ## Write docs/reference/ and docs/annotations.md from the code
-	OUTRIGGER_REFERENCE=write cargo test --locked --quiet $(TESTED) --exclude e2e --exclude fuzz --lib -- \
-	    reference::page_is_current the_reference_page_is_current
+reference: ## Write docs/reference/, docs/man/ and docs/annotations.md from the code
+	OUTRIGGER_REFERENCE=write cargo test --locked --quiet $(TESTED) --exclude e2e --exclude fuzz --lib -- _is_current
+
+site: ## Build the documentation as a site in target/site: open index.html
+	tests/setup.sh mdbook
+	docs/site.sh "$(MDBOOK)" "$(TARGET_DIR)/site"
 
 # The workspace's own lock file is checked by every build.
 generated: setup ## Check that generated files, and the lock file of the fuzz targets, are current
 	PATH="$(KUBERNETES):$$PATH" manifests/render.sh --check
+	cargo run --locked --quiet --package e2e --bin chart -- --check
 	@go -C go-types/generate mod download \
 	    || { echo "make generated: LEFT OUT: go-types/tables; their Go modules are not available" >&2; exit 0; }; \
 	folder=$$(mktemp -d); go -C go-types/generate run . "$$folder"; \

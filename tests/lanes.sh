@@ -11,7 +11,7 @@ lanes=(servers "machine unit")
 group_of() {
     case "$1" in
     "e2e acceptance" | "e2e installation" | "pilot-discovery beside_istiod" | "pilot-discovery certificates" | "pilot-discovery sources" | "pilot-registry kubernetes" | "webhook-certs cluster" | "webhook-certs storm") echo servers ;;
-    "e2e dependencies" | "e2e licences" | "pilot-agent pilot_agent" | "pilot-discovery pilot_discovery") echo unit ;;
+    "e2e dependencies" | "e2e licences" | "e2e links" | "pilot-agent pilot_agent" | "pilot-discovery pilot_discovery") echo unit ;;
     "e2e "* | "injector cluster" | "injector kubernetes" | "injector reports" | "istioctl reports" | "pilot-agent "* | "pilot-discovery "* | "pilot-routing generation" | "pilot-xds envoy" | "webhook-certs workload") echo machine ;;
     *) echo unit ;;
     esac

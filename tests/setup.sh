@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
 # Brings a Debian machine to where the tests can run: system packages, the
-# Kubernetes programs, CoreDNS, a gRPC application, Envoy, promtool. Does nothing, quickly,
+# Kubernetes programs, CoreDNS, a gRPC application, Helm, Envoy, promtool, mdBook. Does nothing, quickly,
 # when all of it is there. What is built or downloaded is kept outside the tree,
-# for every checkout.
-# With arguments, fetches the Envoy of a platform alone, and prints its path: setup.sh envoy amd64|arm64
+# for every checkout. `setup.sh mdbook` installs mdBook alone; `setup.sh envoy amd64|arm64` fetches the Envoy of a
+# platform alone, and prints its path.
 set -euo pipefail
 cd "$(dirname "$0")"
 
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/outrigger"
 envoy_version=$(<envoy-version)
+mdbook_version=$(<mdbook-version)
 kubernetes_version=$(awk '$1 == "k8s.io/kubernetes" { print $2 }' kubernetes/go.mod)
 coredns_version=$(awk '$2 == "github.com/coredns/coredns" { print $3 }' coredns/go.mod)
+helm_version=$(awk '$1 == "helm.sh/helm/v3" { print $2 }' helm/go.mod)
 grpc_version=$(awk '$2 == "google.golang.org/grpc" { print $3 }' grpc/go.mod)
 
 main() {
@@ -18,6 +20,10 @@ main() {
     # Two checkouts share the cache; the second waits for the first.
     exec 9>"$cache/setup.lock"
     flock 9
+    if [[ ${1:-} == mdbook ]]; then
+        install_mdbook
+        return
+    fi
     if [[ ${1:-} == envoy ]]; then
         fetch_envoy "$2"
         printf '%s\n' "$cache/envoy-$envoy_version$(suffix_of "$2")/envoy"
@@ -27,8 +33,10 @@ main() {
     build kubernetes "$kubernetes_version"
     build coredns "$coredns_version" coredns
     build grpc "$grpc_version" grpc-application
+    build helm "$helm_version"
     fetch_envoy "$(dpkg --print-architecture)"
     fetch_promtool
+    install_mdbook
 }
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -50,6 +58,7 @@ install_packages() {
     need zstd zstd
     need openssl openssl
     need busybox busybox-static
+    need chromium chromium
     need skopeo skopeo
     [[ -e /etc/ssl/certs/ca-certificates.crt ]] || missing+=(ca-certificates)
     [[ -x /usr/lib/cni/bridge ]] || missing+=(containernetworking-plugins)
@@ -151,6 +160,17 @@ fetch_promtool() {
     cp "$download/files/usr/bin/promtool" "$folder/new"
     mv "$folder/new" "$folder/promtool"
     rm -rf "$download"
+}
+
+# A tool of this version, not a dependency: its licence is the MPL.
+install_mdbook() {
+    local folder="$cache/mdbook-$mdbook_version" build
+    [[ -x $folder/bin/mdbook ]] && return
+    say "building mdBook $mdbook_version into $folder (once; some minutes)"
+    build=$(mktemp -d)
+    CARGO_TARGET_DIR="$build" cargo install --locked --quiet mdbook --version "$mdbook_version" \
+        --no-default-features --features search --root "$folder" >&2
+    rm -rf "$build"
 }
 
 main "$@"

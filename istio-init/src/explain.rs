@@ -104,6 +104,11 @@ pub fn explain(plan: &Plan, packet: &Packet) -> Explanation {
     Explanation { steps: walk.steps, decided_by: walk.decided_by, fate: walk.fate }
 }
 
+/// True if a packet meets a condition where it is sent or received.
+pub(crate) fn holds(packet: &Packet, condition: &Match) -> bool {
+    View::new(packet).matches(condition)
+}
+
 /// State of a simulation.
 struct Walk<'a> {
     plan: &'a Plan,

@@ -2,7 +2,7 @@
 //! backends that install them.
 //!
 //! `args` parses flags and environment, `config` validates their values, `plan` makes rules of
-//! them. These modules and `render` are pure. `netlink`, `backend`, `probe` and `cli` access the
+//! them. These modules, `explain`, `picture` and `render` are pure. `netlink`, `backend`, `probe` and `cli` access the
 //! machine.
 
 pub mod args;
@@ -13,6 +13,7 @@ pub mod explain;
 pub mod json;
 mod log;
 pub mod netlink;
+pub mod picture;
 pub mod plan;
 pub mod probe;
 pub mod render;

@@ -13,8 +13,9 @@ use istio_init::args::env::Variable;
 use istio_init::args::flags::{FLAGS, FlagKind, Support};
 use istio_init::args::{Args, Environment};
 use istio_init::config::{Config, PodEnvironment};
+use istio_init::picture::picture;
 use istio_init::plan::{Chain, Plan, Verdict, plan};
-use istio_init::render::nft;
+use istio_init::render::{capture_svg, mermaid, nft};
 use proptest::prelude::*;
 
 proptest! {
@@ -76,6 +77,10 @@ proptest! {
 /// Jumps lead to chains of the same table that have rules, without loops; every line of the script
 /// is one command.
 fn check(plan: &Plan) {
+    let picture = picture(plan);
+    let svg = capture_svg::svg(&picture);
+    roxmltree::Document::parse(&svg).expect("XML");
+    assert!(mermaid::capture(&picture).lines().count() > 5);
     for rule in &plan.rules {
         if let Verdict::Jump(target) = rule.verdict {
             assert!(target.base(rule.table).is_none());

@@ -142,11 +142,9 @@ fn cpu_of_children() -> f64 {
 /// Returns the time of a call without a process, from the arguments to the file.
 fn call(arguments: &[OsString]) -> f64 {
     let start = Instant::now();
-    let mut streams = istioctl::Streams {
-        input: &mut std::io::empty(),
-        output: &mut std::io::sink(),
-        messages: &mut std::io::sink(),
-    };
+    let (mut input, mut output) = (std::io::empty(), std::io::sink());
+    let mut messages = std::io::sink();
+    let mut streams = istioctl::Streams::new(&mut input, &mut output, &mut messages);
     let program = OsString::from("istioctl");
     istioctl::run([program].into_iter().chain(arguments.iter().cloned()), &mut streams);
     milliseconds(start)

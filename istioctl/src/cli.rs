@@ -3,16 +3,20 @@
 use clap::{Parser, Subcommand};
 
 use crate::analyze::Analyze;
+use crate::client_flags::ClientFlags;
 use crate::cluster::ClusterClient;
+use crate::completion::Completion;
+use crate::exit_code::CommandOutcome;
 use crate::experimental::Experimental;
-use crate::istio_flags::{ClusterFlags, ControlPlaneFlags, LogFlags};
+use crate::istio_flags::{ControlPlaneFlags, LogFlags};
 use crate::kube_inject::KubeInject;
+use crate::program::Program;
 use crate::proxy_config::ProxyConfig;
 use crate::proxy_status::ProxyStatus;
 use crate::tag::Tag;
 use crate::uninject::Uninject;
 use crate::version::Version;
-use crate::{Failure, Outcome, Streams, VERSION};
+use crate::{Failure, Streams, VERSION};
 
 /// Adds Istio's sidecar to Kubernetes manifests, and inspects a cluster's pods and proxies.
 #[derive(Debug, Parser)]
@@ -21,14 +25,42 @@ use crate::{Failure, Outcome, Streams, VERSION};
 pub(super) struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// Namespace of objects without one
-    #[arg(short, long, global = true, default_value = "", hide_default_value = true)]
+    /// Namespace of objects without one, and of the objects to list [default: that of the context;
+    /// lists have all]
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_name = "NAMESPACE",
+        default_value = "",
+        hide_default_value = true
+    )]
     namespace: String,
     /// The control plane's namespace, if a cluster is used
-    #[arg(short, long = "istioNamespace", global = true, default_value = "istio-system")]
+    #[arg(
+        short,
+        long = "istioNamespace",
+        global = true,
+        value_name = "NAMESPACE",
+        default_value = "istio-system"
+    )]
     istio_namespace: String,
     #[command(flatten)]
-    cluster: ClusterFlags,
+    cluster: ClientFlags,
+    /// Write only errors to standard error: no summaries, notes and warnings
+    #[arg(short, long, global = true)]
+    quiet: bool,
+    /// Colour results and messages [default: on a terminal, unless `NO_COLOR` is set]
+    #[arg(
+        long,
+        global = true,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        hide_possible_values = true
+    )]
+    color: Option<bool>,
     #[command(flatten)]
     log: LogFlags,
     #[command(flatten)]
@@ -38,6 +70,7 @@ pub(super) struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Analyze(Analyze),
+    Completion(Completion),
     #[command(name = "kube-inject")]
     KubeInject(Box<KubeInject>),
     #[command(visible_alias = "x", alias = "exp")]
@@ -52,7 +85,21 @@ enum Command {
 }
 
 impl Cli {
-    pub(super) fn run(&self, streams: &mut Streams<'_>) -> Result<Outcome, Failure> {
+    /// Applies the flags about messages and colours to the streams.
+    pub(super) fn apply(&self, streams: &mut Streams<'_>) {
+        streams.quiet = self.quiet;
+        if let Some(color) = self.color {
+            streams.terminal.color_output = color;
+            streams.terminal.color_messages = color;
+        }
+    }
+
+    pub(super) fn run(
+        &self,
+        program: Program,
+        streams: &mut Streams<'_>,
+    ) -> Result<CommandOutcome, Failure> {
+        self.cluster.check().map_err(Failure::Usage)?;
         self.remote.refuse().map_err(Failure::Usage)?;
         let cluster_client = ClusterClient {
             flags: &self.cluster,
@@ -61,15 +108,16 @@ impl Cli {
         };
         match &self.command {
             Command::Analyze(command) => return command.run(cluster_client, streams),
+            Command::Completion(command) => command.run(program, streams),
             Command::KubeInject(command) => return command.run(cluster_client, streams),
             Command::Experimental(command) => command.run(cluster_client, streams),
             Command::ProxyConfig(command) => command.run(cluster_client, streams),
             Command::ProxyStatus(command) => command.run(cluster_client, streams),
             Command::Tag(command) => command.run(cluster_client, streams),
             Command::Uninject(command) => return command.run(streams),
-            Command::Version(command) => command.run(&self.cluster, streams),
+            Command::Version(command) => command.run(cluster_client, streams),
         }
-        .map(|()| Outcome::Done)
+        .map(|()| CommandOutcome::Done)
     }
 }
 

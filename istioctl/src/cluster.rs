@@ -16,13 +16,13 @@ use kube::{Client, Config};
 use kube_access::{kubeconfig, with_causes};
 
 use crate::Streams;
-use crate::istio_flags::{ClusterFlags, USUAL_KUBECONFIG};
+use crate::client_flags::{ClientFlags, USUAL_KUBECONFIG};
 
 /// Flags that every command on a cluster needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClusterClient<'a> {
     /// Flags that select the cluster.
-    pub(super) flags: &'a ClusterFlags,
+    pub(super) flags: &'a ClientFlags,
     /// The namespace; empty if none is given.
     pub(super) namespace: &'a str,
     /// The control plane's namespace.
@@ -38,7 +38,7 @@ pub(super) struct Cluster {
 
 /// Connects to the cluster and runs a command's requests to completion.
 pub(super) fn ask<T>(
-    flags: &ClusterFlags,
+    flags: &ClientFlags,
     asks: impl AsyncFnOnce(Cluster) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     // An error means that a provider is installed already. There is only one.
@@ -62,12 +62,24 @@ pub(super) fn name_and_namespace<'a>(given: &'a str, namespace: &'a str) -> (&'a
     }
 }
 
+/// True if the environment has a kubeconfig or a service account.
+pub(super) fn is_configured() -> bool {
+    is_named_by_environment() || Kubeconfig::read().is_ok() || Config::incluster().is_ok()
+}
+
 /// True if the environment names a kubeconfig.
 pub(super) fn is_named_by_environment() -> bool {
     std::env::var_os("KUBECONFIG").is_some_and(|path| !path.is_empty())
 }
 
-async fn config(flags: &ClusterFlags) -> anyhow::Result<Config> {
+async fn config(flags: &ClientFlags) -> anyhow::Result<Config> {
+    let mut config = from_environment(flags).await?;
+    flags.apply(&mut config);
+    Ok(config)
+}
+
+/// Returns the client configuration that the flags name, or that of the environment.
+async fn from_environment(flags: &ClientFlags) -> anyhow::Result<Config> {
     let context = Some(flags.context.as_str()).filter(|context| !context.is_empty());
     let config = match flags.kubeconfig.as_str() {
         "" => match Kubeconfig::read() {

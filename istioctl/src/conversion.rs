@@ -55,9 +55,17 @@ pub(super) fn to_yaml(text: &str) -> Result<String, ConversionError> {
 fn content<'a>(document: &Document<'a>) -> &'a str {
     let text = document.text.trim_start_matches('\u{feff}');
     match text.split_once('\n') {
-        Some((line, rest)) if line.trim_end() == "---" => rest,
+        Some((line, rest)) if is_separator(line) => rest,
         _ => text,
     }
+}
+
+/// True for a line that starts a document and holds nothing of it.
+fn is_separator(line: &str) -> bool {
+    line.strip_prefix("---").is_some_and(|rest| {
+        let comment = rest.trim_start();
+        comment.is_empty() || (comment.starts_with('#') && comment.len() < rest.len())
+    })
 }
 
 /// Returns the value of a JSON object or array.
@@ -72,6 +80,13 @@ fn error(document: &Document<'_>, error: YamlError) -> ConversionError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_after_a_separator_with_a_comment_is_json() {
+        let text = "--- # first\n{\"a\": 1}\n";
+        assert_eq!(to_json(text).unwrap(), "{\"a\": 1}\n");
+        assert_eq!(to_yaml(text).unwrap(), "--- # first\na: 1\n");
+    }
 
     const FILE: &str = "\
 # Comments alone.

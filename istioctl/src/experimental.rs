@@ -4,6 +4,8 @@ use clap::{Args, Subcommand};
 
 use crate::check_inject::CheckInject;
 use crate::cluster::ClusterClient;
+use crate::describe::Describe;
+use crate::graph::Graph;
 use crate::injector_list::InjectorList;
 use crate::why::Why;
 use crate::{Failure, Streams};
@@ -19,6 +21,8 @@ pub(super) struct Experimental {
 enum Command {
     #[command(name = "check-inject")]
     CheckInject(CheckInject),
+    Describe(Describe),
+    Graph(Graph),
     Injector(Injector),
     Why(Why),
 }
@@ -43,6 +47,8 @@ impl Experimental {
     ) -> Result<(), Failure> {
         match &self.command {
             Command::CheckInject(command) => command.run(cluster_client, streams),
+            Command::Describe(command) => command.run(cluster_client, streams),
+            Command::Graph(command) => command.run(cluster_client, streams),
             Command::Injector(Injector { command: InjectorCommand::List(command) }) => {
                 command.run(cluster_client, streams)
             }

@@ -1,19 +1,22 @@
 //! Edited files, and the forms in which they are written.
 
-use std::fmt;
+use std::{fmt, fs};
 
-use anyhow::Context;
-use injector::manifest::Document;
+use anyhow::{Context, ensure};
+use injector::manifest::{Document, ManifestError};
 use local_files::replace_regular_file;
 
 use crate::conversion::{self, ConversionError};
+use crate::exit_code::CommandOutcome;
+use crate::explanation::{explanation_json, explanation_table};
 use crate::finding::{Finding, FindingResult, Title};
 use crate::inputs::{InputFile, STANDARD};
-use crate::output_flags::{Destination, Form};
+use crate::output::{self, NEW_FILE};
+use crate::output_flags::{Destination, TextForm};
 use crate::parallel::in_order;
 use crate::unified_diff::unified_diff;
 use crate::workload_patch::patch_lines;
-use crate::{Failure, Outcome, Streams, output};
+use crate::{Failure, Streams};
 
 /// A file after the edits.
 #[derive(Debug)]
@@ -31,6 +34,13 @@ pub(super) struct EditedDocument {
     pub(super) text: Result<String, Vec<anyhow::Error>>,
     /// One result for each pod template and each object without one, in the order of their lines.
     pub(super) findings: Vec<Finding>,
+}
+
+impl EditedDocument {
+    /// Returns the result for a document that cannot be read.
+    pub(super) fn unreadable(error: ManifestError) -> Self {
+        Self { text: Err(vec![error.into()]), findings: Vec::new() }
+    }
 }
 
 /// Edits the documents of all files on all cores. Returns the files and all errors.
@@ -74,6 +84,23 @@ pub(super) fn each_finding<'a>(
 }
 
 impl Destination<'_> {
+    /// Writes the results for all objects, if they are wanted; `change` names the change.
+    pub(super) fn explain(
+        self,
+        files: &[EditedFile<'_>],
+        change: &'static str,
+        streams: &mut Streams<'_>,
+    ) -> anyhow::Result<()> {
+        let text = match self {
+            Self::Explanation { json: false } => explanation_table(files, change),
+            Self::Explanation { json: true } | Self::Check { json: true } => {
+                explanation_json(files, change)
+            }
+            _ => return Ok(()),
+        };
+        output::write(streams.output, &text)
+    }
+
     /// Writes the files, or lists the workloads to be changed; `change` names the change. Ends with
     /// a summary of the objects in `tally`.
     pub(super) fn write(
@@ -82,17 +109,21 @@ impl Destination<'_> {
         change: &str,
         tally: &impl fmt::Display,
         streams: &mut Streams<'_>,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<CommandOutcome, Failure> {
         let count = files.len();
         let changed = files.iter().filter(|file| file.is_changed()).count();
         let mut summary = format!("{}: {tally}", title(&files));
-        let mut outcome = Outcome::Done;
+        let mut outcome = CommandOutcome::Done;
         match self {
-            Self::Check => {
-                list_changes(&files, change, streams);
+            Self::Check { json } => {
+                if !json {
+                    list_changes(&files, change, streams);
+                }
                 summary = format!("{changed} of {count} files would change");
-                outcome = if changed > 0 { Outcome::WouldChange } else { Outcome::Done };
+                outcome =
+                    if changed > 0 { CommandOutcome::WouldChange } else { CommandOutcome::Done };
             }
+            Self::Explanation { .. } => {}
             Self::File(path) => {
                 output::write_file(path, &stream(files)).map_err(Failure::from_error)?;
             }
@@ -149,7 +180,7 @@ impl<'a> EditedFile<'a> {
     }
 }
 
-impl Form {
+impl TextForm {
     /// Returns the files in this form, in parts.
     fn render(self, files: Vec<EditedFile<'_>>) -> Result<Vec<String>, Vec<anyhow::Error>> {
         match self {
@@ -172,6 +203,8 @@ impl Form {
                 Ok(stream(
                     texts
                         .into_iter()
+                        // An empty file has no document.
+                        .filter(|(_, text)| !text.is_empty())
                         .map(|(file, text)| EditedFile {
                             parts: vec![("", text)],
                             ..EditedFile::new(file)
@@ -202,13 +235,25 @@ fn converted<'a>(
 }
 
 /// Replaces each changed file atomically; its permissions and owner stay. The first file that
-/// cannot be written ends it.
+/// cannot be written ends it, and the error names those that are written.
 fn write_back(files: &[EditedFile<'_>]) -> anyhow::Result<()> {
-    for file in files.iter().filter(|file| file.is_changed()) {
-        if let Some(path) = &file.file.path {
-            replace_regular_file(path, NEW_FILE, &file.texts())
-                .with_context(|| format!("--in-place: {}", path.display()))?;
-        }
+    let changed = files.iter().filter(|file| file.is_changed());
+    let changed: Vec<_> = changed.filter_map(|it| Some((it.file.path.as_ref()?, it))).collect();
+    for (path, _) in &changed {
+        let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+        let place = path.display();
+        ensure!(is_file, "--in-place: {place}: not a regular file; no file is changed");
+    }
+    let mut written: Vec<String> = Vec::new();
+    for (path, file) in changed {
+        replace_regular_file(path, NEW_FILE, &file.texts()).with_context(|| {
+            let earlier = match written.as_slice() {
+                [] => "no file is changed".to_owned(),
+                written => format!("these files are changed already: {}", written.join(", ")),
+            };
+            format!("--in-place: {}: {earlier}", path.display())
+        })?;
+        written.push(path.display().to_string());
     }
     Ok(())
 }
@@ -241,9 +286,6 @@ fn separator(before: &str, after: &str) -> String {
     };
     format!("{line_break}{mark}")
 }
-
-/// Permissions if the file has disappeared meanwhile, before the umask.
-const NEW_FILE: u32 = 0o666;
 
 #[cfg(test)]
 mod tests {

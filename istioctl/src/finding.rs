@@ -74,10 +74,10 @@ impl Finding {
 }
 
 impl FindingResult {
-    /// Returns the decision in a word, for scripts.
-    pub(super) fn word(&self) -> &'static str {
+    /// Returns the decision in a word, for scripts; `change` is the word for a change.
+    pub(super) fn word(&self, change: &'static str) -> &'static str {
         match self {
-            Self::Changed => "injected",
+            Self::Changed => change,
             Self::NotAWorkload(_) => "not_a_workload",
             Self::Rejected { .. } => "rejected",
             Self::Skipped(_) => "skipped",

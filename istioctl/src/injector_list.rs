@@ -7,12 +7,13 @@ use anyhow::{Context, ensure};
 use clap::Args;
 use injector::cluster::{namespaces, pods};
 use injector::report::inspection::Injectors;
-use injector::report::inventory::{Count, Finding, InjectorRow, Inventory, NamespaceRow};
+use injector::report::inventory::{Count, InjectorRow, Inventory, NamespaceRow, PodFinding};
 use kube::Client;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, ClusterClient};
 use crate::output::Form;
+use crate::progress::Progress;
 use crate::table::table;
 use crate::{Failure, Streams, cluster, output};
 
@@ -23,8 +24,21 @@ use crate::{Failure, Streams, cluster, output};
 /// other containers. --namespace restricts the lists to one namespace.
 #[derive(Debug, Args)]
 pub(super) struct InjectorList {
+    /// Only pods with these labels, by kubectl's selectors such as `app in (web,api),!canary`
+    /// [default: all]
+    #[arg(
+        short = 'l',
+        long,
+        value_name = "SELECTOR",
+        default_value = "",
+        hide_default_value = true
+    )]
+    selector: String,
+    /// List all namespaces, as without --namespace
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
     /// Output format
-    #[arg(short, long, value_enum, default_value = "table")]
+    #[arg(short, long, value_name = "FORM", value_enum, default_value = "table")]
     output: Form,
 }
 
@@ -63,8 +77,13 @@ impl InjectorList {
         }
         let injectors = Injectors { configurations: &configurations, known: &known };
         let mut inventory = Inventory::new(injectors, &namespaces);
-        let read = pods::each(client, only, PAGE, |pod| inventory.add(&pod)).await;
-        read.context("listing pods")?;
+        let selection = pods::Selection { namespace: only, labels: &self.selector };
+        let mut progress = Progress::new(streams, "pods");
+        let read = pods::each(client, selection, PAGE, |pod| {
+            progress.count();
+            inventory.add(&pod);
+        });
+        read.await.context("listing pods")?;
         let (mut rows, injectors) =
             (inventory.namespaces(cluster_client.control_plane), inventory.injectors());
         rows.retain(|row| only.is_none_or(|name| row.namespace == name));
@@ -75,7 +94,7 @@ impl InjectorList {
 struct Listed {
     namespaces: Vec<NamespaceRow>,
     injectors: Vec<InjectorRow>,
-    findings: Vec<Finding>,
+    findings: Vec<PodFinding>,
 }
 
 impl Listed {
@@ -144,7 +163,7 @@ fn injector_cells(row: &InjectorRow) -> [String; 4] {
     [namespaces, row.hook.clone(), row.revision.clone(), row.image.clone()]
 }
 
-fn finding_cells(finding: &Finding) -> [String; 5] {
+fn finding_cells(finding: &PodFinding) -> [String; 5] {
     let reasons = finding.reasons.iter();
     let reasons = reasons.map(|reason| format!("{} ({})", reason.message(), reason.word()));
     [

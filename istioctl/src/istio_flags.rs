@@ -7,49 +7,6 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 #[derive(Debug)]
 pub(super) struct LogFlags;
 
-/// Flags that select the cluster.
-#[derive(Debug, Args)]
-pub(super) struct ClusterFlags {
-    /// The kubeconfig of the cluster; KUBECONFIG or ~/.kube/config by default
-    #[arg(
-        short = 'c',
-        long,
-        global = true,
-        value_name = "FILE",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub(super) kubeconfig: String,
-    /// The kubeconfig's context; its current one by default
-    #[arg(long, global = true, value_name = "NAME", default_value = "", hide_default_value = true)]
-    pub(super) context: String,
-}
-
-impl ClusterFlags {
-    /// True if any of the flags was given.
-    pub(super) fn is_given(&self) -> bool {
-        self.given().next().is_some()
-    }
-
-    /// Returns the selection of the cluster as it stands in the command line.
-    pub(super) fn words(&self) -> String {
-        let words: Vec<_> = self.given().map(|(flag, value)| format!("--{flag} {value}")).collect();
-        if words.is_empty() { USUAL_KUBECONFIG.to_owned() } else { words.join(", ") }
-    }
-
-    /// Returns an error for the first given flag. For commands that use no cluster.
-    pub(super) fn refuse(&self) -> Result<(), String> {
-        self.given().next().map_or(Ok(()), |(flag, value)| {
-            Err(format!("error: --{flag} {value:?}: this command uses no cluster"))
-        })
-    }
-
-    fn given(&self) -> impl Iterator<Item = (&'static str, &String)> {
-        let flags = [("kubeconfig", &self.kubeconfig), ("context", &self.context)];
-        flags.into_iter().filter(|(_, value)| !value.is_empty())
-    }
-}
-
 /// Flags that connect to a control plane by its own API.
 #[derive(Debug)]
 pub(super) struct ControlPlaneFlags {
@@ -63,7 +20,7 @@ impl ControlPlaneFlags {
             return Ok(());
         };
         Err(format!(
-            "error: --{flag} {value:?}: this istioctl contacts no control plane\n  hint: name the \
+            "error: --{flag} {value:?}: no control plane is contacted\n  hint: name the \
              cluster with --kubeconfig or --context to use its configuration"
         ))
     }
@@ -151,9 +108,6 @@ const LOG: &[Flag] = &[
 pub(super) fn hidden() -> [Vec<[&'static str; 2]>; 2] {
     [LOG, CONTROL_PLANE].map(|flags| flags.iter().map(|flag| [flag.name, flag.default]).collect())
 }
-
-/// The default kubeconfig, for messages.
-pub(super) const USUAL_KUBECONFIG: &str = "KUBECONFIG or ~/.kube/config";
 
 /// The flags with Istio's defaults.
 const CONTROL_PLANE: &[Flag] = &[

@@ -3,25 +3,35 @@
 mod analyze;
 mod check_inject;
 mod cli;
+mod client_flags;
 mod cluster;
+mod completion;
 mod control_plane;
 mod conversion;
+mod describe;
+mod exit_code;
 mod experimental;
+mod explanation;
 mod files;
 mod finding;
+mod graph;
 mod injector_list;
 mod inputs;
 mod istio_flags;
 mod kube_inject;
+mod mesh_versions;
 mod objects;
 mod output;
 mod output_flags;
 mod parallel;
 mod pod_port;
+mod program;
+mod progress;
 mod proxy_config;
 mod proxy_status;
 #[cfg(test)]
 mod reference;
+mod streams;
 mod table;
 mod tag;
 mod tips;
@@ -32,71 +42,65 @@ mod why;
 mod workload_patch;
 
 use std::ffi::OsString;
-use std::io::{Read, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches as _;
 
 use cli::Cli;
+use completion::complete_for_kubectl;
+use exit_code::{CommandOutcome, FAILED, INVALID_USAGE};
 use kube_access::with_causes;
+use program::Program;
+pub use streams::{Streams, Terminal};
 
-/// Runs a command line.
+/// Runs a command line, which starts with the name of the program.
 ///
 /// Results go to `output`, everything else to `messages`. The exit code is 0 on success, 1 on
 /// failure, 2 for a usage error, 3 if `--check` finds a change to make, 79 if `analyze` finds
-/// issues. A reader that closes the
-/// output early is not a failure.
+/// issues. A reader that closes the output early is not a failure.
 pub fn run(args: impl IntoIterator<Item = OsString>, streams: &mut Streams<'_>) -> ExitCode {
-    let result = match Cli::try_parse_from(args) {
-        Ok(cli) => cli.run(streams),
-        Err(usage) if usage.use_stderr() => Err(Failure::Usage(tips::without_hidden_flags(usage))),
-        Err(help) => {
-            let written = output::write(streams.output, &help.render().to_string());
-            written.map(|()| Outcome::Done).map_err(Failure::from_error)
+    let args: Vec<_> = args.into_iter().collect();
+    let program = Program::from_path(args.first().map(OsString::as_os_str));
+    let result = match program {
+        Program::KubectlCompletion => {
+            complete_for_kubectl(args, streams).map(|()| CommandOutcome::Done)
         }
+        _ => match parse(program, args) {
+            Ok(cli) => {
+                cli.apply(streams);
+                cli.run(program, streams)
+            }
+            Err(usage) if usage.use_stderr() => {
+                Err(Failure::Usage(tips::without_hidden_flags(usage)))
+            }
+            Err(help) => {
+                let help = help.render();
+                let colored = streams.terminal.color_output;
+                let text = if colored { help.ansi().to_string() } else { help.to_string() };
+                let written = output::write(streams.output, &text);
+                written.map(|()| CommandOutcome::Done).map_err(Failure::from_error)
+            }
+        },
     };
     match result {
-        Ok(Outcome::Done) => ExitCode::SUCCESS,
-        Ok(Outcome::FoundIssues) => ExitCode::from(79),
-        Ok(Outcome::WouldChange) => ExitCode::from(3),
+        Ok(outcome) => outcome.into(),
         Err(Failure::Errors(errors)) => {
             for error in errors {
-                streams.say(&format!("error: {}", with_causes(error.as_ref())));
+                streams.complain(&format!("error: {}", with_causes(error.as_ref())));
             }
-            ExitCode::FAILURE
+            ExitCode::from(FAILED)
         }
         Err(Failure::Usage(message)) => {
-            streams.say(message.trim_end());
-            ExitCode::from(2)
+            streams.complain(message.trim_end());
+            ExitCode::from(INVALID_USAGE)
         }
     }
 }
 
-/// Input and outputs of a command.
-pub struct Streams<'a> {
-    /// Standard input, named `-`.
-    pub input: &'a mut dyn Read,
-    /// The result of the command, and nothing else.
-    pub output: &'a mut dyn Write,
-    /// Warnings and errors.
-    pub messages: &'a mut dyn Write,
-}
-
-impl Streams<'_> {
-    /// Writes a message; one that cannot be written is dropped.
-    fn say(&mut self, message: &str) {
-        let _ = writeln!(self.messages, "{message}");
-    }
-}
-
-/// Result of a command that did not fail.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Outcome {
-    Done,
-    /// `analyze` found messages at or above `--failure-threshold`. The exit code is Istio's.
-    FoundIssues,
-    /// `--check` found a change to make.
-    WouldChange,
+fn parse(program: Program, args: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let mut command = program.command();
+    let matches = command.try_get_matches_from_mut(args)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
 /// Failure of a command.

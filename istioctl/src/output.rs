@@ -14,6 +14,16 @@ pub(super) enum Form {
     Json,
 }
 
+/// Output format of a command with pictures.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum PictureForm {
+    #[value(alias = "text")]
+    Table,
+    Json,
+    Mermaid,
+    Svg,
+}
+
 /// Writes a text to a stream. A reader that closes the stream early is not an error.
 pub(super) fn write(stream: &mut dyn Write, text: &str) -> anyhow::Result<()> {
     write_parts(stream, &[text])
@@ -37,7 +47,7 @@ pub(super) fn write_file(path: &Path, parts: &[impl AsRef<[u8]>]) -> anyhow::Res
 }
 
 /// Permissions of a new file, before the umask.
-const NEW_FILE: u32 = 0o666;
+pub(super) const NEW_FILE: u32 = 0o666;
 
 #[cfg(test)]
 mod tests {

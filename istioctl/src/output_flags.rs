@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
+use crate::Failure;
 use crate::inputs::STANDARD;
 
 /// Flags for the destination and the form of the result.
 #[derive(Debug, Args)]
 pub(super) struct OutputFlags {
     /// The form of standard output: `yaml`, `json`, `patch` or `diff`; any other value is the
-    /// output file. By default, each document keeps its form
+    /// output file [default: each document keeps its form]
     #[arg(
         short,
         long,
@@ -24,21 +25,24 @@ pub(super) struct OutputFlags {
     #[arg(long, conflicts_with_all = ["output", "check"])]
     in_place: bool,
     /// Write nothing, list the workloads to be changed on standard error, and exit with 3 if there
-    /// are any
-    #[arg(long, conflicts_with = "output")]
+    /// are any; with `-o json`, describe all objects on standard output
+    #[arg(long)]
     check: bool,
+    /// Show the result for each object, with the reason, as a table or with `-o json` as JSON
+    #[arg(long, conflicts_with_all = ["check", "in_place"])]
+    explain: bool,
 }
 
 /// Value of `--output`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Output {
     File(PathBuf),
-    Form(Form),
+    Form(TextForm),
 }
 
 /// Form of the result on standard output.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Form {
+pub(super) enum TextForm {
     /// A unified diff for each file.
     Diff,
     /// One JSON value per document.
@@ -54,36 +58,62 @@ pub(super) enum Form {
 /// Destination of the result.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Destination<'a> {
-    /// The exit code alone.
-    Check,
+    /// The exit code, and the results for all objects if JSON is wanted.
+    Check {
+        /// True for JSON.
+        json: bool,
+    },
+    /// The results for all objects.
+    Explanation {
+        /// True for JSON.
+        json: bool,
+    },
     File(&'a Path),
     /// The input files.
     InPlace,
-    StandardOutput(Form),
+    StandardOutput(TextForm),
 }
 
 impl OutputFlags {
-    /// Returns the destination.
-    pub(super) fn destination(&self) -> Destination<'_> {
-        match &self.output {
-            None if self.check => Destination::Check,
+    /// Returns the destination, or a usage error.
+    pub(super) fn destination(&self) -> Result<Destination<'_>, Failure> {
+        if self.check || self.explain {
+            let json = match &self.output {
+                None | Some(Output::Form(TextForm::Kept)) => false,
+                Some(Output::Form(TextForm::Json)) => true,
+                Some(_) if self.check => return Err(Failure::Usage(NO_TEXT.to_owned())),
+                Some(_) => return Err(Failure::Usage(NO_TABLE.to_owned())),
+            };
+            return Ok(if self.check {
+                Destination::Check { json }
+            } else {
+                Destination::Explanation { json }
+            });
+        }
+        Ok(match &self.output {
             None if self.in_place => Destination::InPlace,
             Some(Output::File(path)) => Destination::File(path),
             Some(Output::Form(form)) => Destination::StandardOutput(*form),
-            None => Destination::StandardOutput(Form::Kept),
-        }
+            None => Destination::StandardOutput(TextForm::Kept),
+        })
     }
 }
 
 impl Output {
     fn new(value: OsString) -> Self {
         match value.to_str() {
-            Some("diff") => Self::Form(Form::Diff),
-            Some("json") => Self::Form(Form::Json),
-            Some("patch") => Self::Form(Form::Patch),
-            Some("yaml") => Self::Form(Form::Yaml),
-            Some(STANDARD) => Self::Form(Form::Kept),
+            Some("diff") => Self::Form(TextForm::Diff),
+            Some("json") => Self::Form(TextForm::Json),
+            Some("patch") => Self::Form(TextForm::Patch),
+            Some("yaml") => Self::Form(TextForm::Yaml),
+            Some(STANDARD) => Self::Form(TextForm::Kept),
             _ => Self::File(value.into()),
         }
     }
 }
+
+const NO_TABLE: &str =
+    "error: --explain prints a table\n  hint: the one other form is --output json";
+
+const NO_TEXT: &str =
+    "error: --check writes no text\n  hint: the one form of its result is --output json";

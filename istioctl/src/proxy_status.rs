@@ -16,13 +16,16 @@ use crate::{Failure, Streams, cluster, output};
 /// has refused the newest ones and uses earlier ones. NOT SENT: it has not asked for them.
 #[derive(Debug, Args)]
 pub(super) struct ProxyStatus {
-    /// A pod, in the given namespace or as NAME.NAMESPACE; all by default
+    /// A pod, in the given namespace or as NAME.NAMESPACE [default: all]
     #[arg(value_name = "POD[.NAMESPACE]")]
     pod: Option<String>,
+    /// Show the proxies of all namespaces, as without --namespace
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
     #[command(flatten)]
     pages: DebugPages,
     /// Output format
-    #[arg(short, long, value_enum, default_value = "table")]
+    #[arg(short, long, value_name = "FORM", value_enum, default_value = "table")]
     output: Form,
 }
 
@@ -161,6 +164,10 @@ mod tests {
         let states = vec![State::Synced, State::Stale, State::Rejected, State::NotSent];
         let expected =
             Proxy { name: "web-1.shop".to_owned(), states, control_plane: "pilot-1".to_owned() };
+        let schema = include_str!("../../docs/schemas/proxy-status.schema.json");
+        let schema = serde_json::from_str(schema).unwrap();
+        let objects = proxies.iter().map(object).collect::<Value>();
+        assert_eq!(reference_pages::schema::validate(&objects, &schema), Ok(()));
         assert_eq!(proxies, [expected]);
     }
 
@@ -170,6 +177,7 @@ mod tests {
         let selected = |pod: Option<&str>, namespace: &str| -> Vec<String> {
             let command = ProxyStatus {
                 pod: pod.map(str::to_owned),
+                all_namespaces: false,
                 pages: DebugPages::default(),
                 output: Form::Table,
             };

@@ -36,7 +36,27 @@ pub(super) fn unified_diff<'a>(
     let hunks = hook.into_inner().into_grouped_ops(CONTEXT);
     let hunks = hunks.iter().map(|hunk| shown(hunk, &old_lines.read, &new_lines.read));
     let hunks: String = hunks.collect();
-    if hunks.is_empty() { hunks } else { format!("--- a/{name}\n+++ b/{name}\n{hunks}") }
+    if hunks.is_empty() {
+        return hunks;
+    }
+    let [old, new] = ["a", "b"].map(|side| quoted(&format!("{side}/{name}")));
+    format!("--- {old}\n+++ {new}\n{hunks}")
+}
+
+/// Returns the name of a file as git writes it: in quotes if it has control characters, quotes or
+/// backslashes, and with a tab after it if it has spaces.
+fn quoted(name: &str) -> String {
+    if name.contains(|c: char| c.is_ascii_control() || c == '"' || c == '\\') {
+        let escaped = name.chars().map(|c| match c {
+            '"' | '\\' => format!("\\{c}"),
+            '\t' => "\\t".to_owned(),
+            '\n' => "\\n".to_owned(),
+            c if c.is_ascii_control() => format!("\\{:03o}", u32::from(c)),
+            c => c.to_string(),
+        });
+        return format!("\"{}\"", escaped.collect::<String>());
+    }
+    if name.contains(' ') { format!("{name}\t") } else { name.to_owned() }
 }
 
 /// A text and its lines up to an offset.
@@ -109,6 +129,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn names_are_quoted_as_git_does() {
+        for (name, expected) in [
+            ("a/web.yaml", "a/web.yaml"),
+            ("a/my web.yaml", "a/my web.yaml\t"),
+            ("a/\u{fc}.yaml", "a/\u{fc}.yaml"),
+            ("a/\"x\"\t\\\u{1}", r#""a/\"x\"\t\\\001""#),
+        ] {
+            assert_eq!(quoted(name), expected);
+        }
+    }
 
     /// Applies a diff as `patch` does.
     fn applied(old: &str, diff: &str) -> String {

@@ -24,7 +24,7 @@ pub(super) struct Why {
     #[command(flatten)]
     pages: DebugPages,
     /// Output format
-    #[arg(short, long, value_enum, default_value = "table")]
+    #[arg(short, long, value_name = "FORM", value_enum, default_value = "table")]
     output: Form,
 }
 
@@ -58,8 +58,7 @@ impl Why {
                     return output::write(streams.output, &text).map_err(Failure::from_error);
                 }
                 Ok(_) => errors.push(anyhow!(
-                    "{proxy} has no resource {:?}\n  hint: istioctl proxy-config lists those of a \
-                     pod",
+                    "{proxy} has no resource {:?}\n  hint: `proxy-config` lists those of a pod",
                     self.resource
                 )),
                 Err(error) => errors.push(error),
@@ -105,5 +104,8 @@ mod tests {
         let expected = "Cluster outbound|80||web.shop.svc.cluster.local was made from:\n  Service \
                         shop/web\n  MeshConfig mesh\n";
         assert_eq!(sentences(&page), expected);
+        let schema = include_str!("../../docs/schemas/why.schema.json");
+        let schema = serde_json::from_str(schema).unwrap();
+        assert_eq!(reference_pages::schema::validate(&page, &schema), Ok(()));
     }
 }

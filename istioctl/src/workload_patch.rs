@@ -5,7 +5,7 @@ use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch, PatchOperation};
 use serde::Serialize;
 
-use crate::files::EditedFile;
+use crate::files::{EditedFile, each_finding};
 use crate::finding::{Finding, FindingResult};
 
 /// A patch and the workload that it changes.
@@ -24,11 +24,8 @@ struct WorkloadPatch<'a> {
 
 /// Returns a line of JSON for each pod template that changes.
 pub(super) fn patch_lines(files: &[EditedFile<'_>]) -> Vec<String> {
-    let findings = files.iter().flat_map(|file| {
-        let changed = file.findings.iter().filter(|it| it.result == FindingResult::Changed);
-        changed.map(|finding| (file.file.to_string(), finding))
-    });
-    findings.filter_map(|(file, finding)| line(file, finding)).collect()
+    let changed = each_finding(files).filter(|(_, it)| it.result == FindingResult::Changed);
+    changed.filter_map(|(file, finding)| line(file.to_string(), finding)).collect()
 }
 
 fn line(file: String, finding: &Finding) -> Option<String> {

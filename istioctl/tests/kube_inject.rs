@@ -216,7 +216,8 @@ fn usage_errors_exit_with_2() {
         &["kube-inject", "-f", "-", "--injectConfigMapName="],
         &["kube-inject", "-f", "-", "--xds-address", "istiod:15012"],
         &["kube-inject", "-f", "-", "--plaintext"],
-        &["version", "--kubeconfig", "other"],
+        &["version", "--remote=maybe"],
+        &["tag", "list", "--as-group", "readers"],
         &["nonsense"],
         &[],
     ] {
@@ -225,11 +226,11 @@ fn usage_errors_exit_with_2() {
         assert!(!ran.messages.is_empty(), "{args:?}");
     }
     insta::assert_snapshot!(run(&["kube-inject", "-f", "-", "--xds-address", "istiod:15012"], "").messages, @r#"
-    error: --xds-address "istiod:15012": this istioctl contacts no control plane
+    error: --xds-address "istiod:15012": no control plane is contacted
       hint: name the cluster with --kubeconfig or --context to use its configuration
     "#);
     insta::assert_snapshot!(
-        run(&["version", "--context", "other"], "").messages,
+        run(&["proxy-config", "all", "--file", "dump.json", "--context", "other"], "").messages,
         @r#"error: --context "other": this command uses no cluster"#
     );
 }

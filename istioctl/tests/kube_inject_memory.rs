@@ -57,8 +57,8 @@ fn a_list_is_in_memory_as_documents_are() {
 /// Returns the bytes allocated from the arguments to the injected text.
 fn allocated(text: &str) -> usize {
     let (mut input, mut output) = (text.as_bytes(), std::io::sink());
-    let mut streams =
-        Streams { input: &mut input, output: &mut output, messages: &mut std::io::sink() };
+    let mut messages = std::io::sink();
+    let mut streams = Streams::new(&mut input, &mut output, &mut messages);
     let region = Region::new(ALLOCATOR);
     let code = run(["istioctl", "kube-inject", "-f", "-"].map(OsString::from), &mut streams);
     assert_eq!(code, ExitCode::SUCCESS);

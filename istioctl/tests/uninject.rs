@@ -74,7 +74,10 @@ fn injected_template_of_an_unknown_kind_is_named() {
     fs::write(folder.path("widget.yaml"), text).unwrap();
     let shown = [
         &["-f", "widget.yaml"][..],
+        &["-f", "widget.yaml", "--strict"],
+        &["-f", "widget.yaml", "--explain"],
         &["-f", "widget.yaml", "--pod-template", "Widget.example.com=.spec.pod"],
+        &["-f", "widget.yaml", "--pod-template", "Widget.example.com=.spec.pod", "--explain"],
     ];
     insta::assert_snapshot!("unknown_kind", folder.sessions(&shown, ""));
 }

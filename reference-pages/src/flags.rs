@@ -19,7 +19,10 @@ pub(crate) fn sections(page: Page, command: &Command) -> Page {
 fn subcommands(mut page: Page, command: &Command, parents: &str) -> Page {
     let inner = || command.get_subcommands().filter(|inner| !inner.is_hide_set());
     let shared = shared(inner());
-    let takes = |inner: &&Command| inner.get_arguments().any(|arg| shared.contains(arg.get_id()));
+    let takes = |inner: &&Command| {
+        let mut shown = inner.get_arguments().filter(|arg| !arg.is_hide_set());
+        shown.any(|arg| shared.contains(arg.get_id()))
+    };
     if let Some(first) = inner().find(takes) {
         let names: Vec<_> = inner()
             .filter(takes)
@@ -44,7 +47,8 @@ fn subcommands(mut page: Page, command: &Command, parents: &str) -> Page {
 /// repeated. Empty if there are few of them.
 fn shared<'a>(commands: impl Iterator<Item = &'a Command>) -> BTreeSet<&'a Id> {
     let mut counts = BTreeMap::<&Id, (usize, BTreeSet<[String; 4]>)>::new();
-    for arg in commands.flat_map(Command::get_arguments) {
+    let args = commands.flat_map(Command::get_arguments).filter(|arg| !arg.is_hide_set());
+    for arg in args {
         let (count, rows) = counts.entry(arg.get_id()).or_default();
         *count += 1;
         rows.insert(row(arg));

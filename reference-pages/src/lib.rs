@@ -3,10 +3,14 @@
 //! Tests alone use this crate, so no program carries its pages.
 
 mod flags;
+mod manual;
 mod page;
+pub mod schema;
 
+pub use manual::check_manual;
 pub use page::{Page, code};
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
@@ -24,11 +28,28 @@ pub fn check(page: &str, expected: &str) {
         return;
     }
     if std::env::var_os("OUTRIGGER_REFERENCE").is_some_and(|value| value == "write") {
-        fs::write(&path, expected)
+        let folder = path.parent().unwrap_or(&path);
+        fs::create_dir_all(folder)
+            .and_then(|()| fs::write(&path, expected))
             .unwrap_or_else(|error| panic!("docs/{page} cannot be written: {error}"));
         return;
     }
     panic!("docs/{page} is not current: {}\nhint: make reference", difference(&current, expected));
+}
+
+/// Returns the texts of the files in a folder below `docs/`, by their names.
+///
+/// # Panics
+///
+/// Panics if a file cannot be read.
+pub fn files(folder: &str) -> BTreeMap<String, String> {
+    let entries = fs::read_dir(repository().join("docs").join(folder)).into_iter().flatten();
+    let file = |entry: fs::DirEntry| {
+        let (name, path) = (entry.file_name().to_string_lossy().into_owned(), entry.path());
+        let text = fs::read_to_string(&path);
+        (name, text.unwrap_or_else(|error| panic!("{} cannot be read: {error}", path.display())))
+    };
+    entries.flatten().map(file).collect()
 }
 
 /// Returns the root of the work tree of the running test. Cargo names its package at run time; what

@@ -71,6 +71,13 @@ impl Page {
         flags::table(self, command.get_arguments().filter(|arg| is_shown(arg)))
     }
 
+    /// Adds a section with the exit codes of a program.
+    #[must_use]
+    pub fn exit_codes(self, codes: &[(u8, &str)]) -> Self {
+        let rows = codes.iter().map(|(code, meaning)| [code.to_string(), (*meaning).to_owned()]);
+        self.heading(2, "Exit codes").table(["code", "meaning"], rows.collect())
+    }
+
     /// Returns the text.
     pub fn into_text(self) -> String {
         self.0

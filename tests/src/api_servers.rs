@@ -66,12 +66,12 @@ impl ApiServers {
                     "--advertise-address=192.0.2.1".to_owned(),
                     "--endpoint-reconciler-type=none".to_owned(),
                     "--authorization-mode=RBAC".to_owned(),
-                    // Without a controller-manager, no namespace has a default ServiceAccount.
-                    "--disable-admission-plugins=ServiceAccount".to_owned(),
                     format!("--audit-policy-file={}", policy.display()),
                     format!("--audit-log-path={}", audit_log(&folder, index).display()),
                 ];
-                let flags = flags.into_iter().chain(further.iter().cloned());
+                let with_accounts = further.iter().any(|flag| flag == WITH_SERVICE_ACCOUNTS);
+                let without = (!with_accounts).then(|| WITHOUT_SERVICE_ACCOUNTS.to_owned());
+                let flags = flags.into_iter().chain(without).chain(further.iter().cloned());
                 ApiServer::start(&parts, &name, Ipv4Addr::LOCALHOST, flags)
             })
             .collect::<Result<Vec<_>>>()?;
@@ -238,6 +238,11 @@ impl ApiServers {
 /// A position in the audit logs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Audited(Vec<usize>);
+
+/// Flag for an API server whose namespaces have ServiceAccounts, by a controller of the test.
+pub const WITH_SERVICE_ACCOUNTS: &str = "--enable-admission-plugins=ServiceAccount";
+/// Without a controller-manager, no namespace has a default ServiceAccount.
+const WITHOUT_SERVICE_ACCOUNTS: &str = "--disable-admission-plugins=ServiceAccount";
 
 fn audit_log(folder: &RunFolder, index: usize) -> PathBuf {
     folder.logs().join(format!("audit-{index}.log"))

@@ -36,6 +36,16 @@ impl Composition {
 
     /// Renders it over a folder of `manifests`.
     pub fn render_over(&self, programs: &Programs, folder_below: &str) -> Result<String> {
+        self.render_with(programs, folder_below, &[])
+    }
+
+    /// Renders it over a folder of `manifests`, and components over its tags.
+    pub fn render_with(
+        &self,
+        programs: &Programs,
+        folder_below: &str,
+        over_tags: &[&str],
+    ) -> Result<String> {
         let folder = TempDir::new().context("making a folder for kustomizations")?;
         let path = folder.path().canonicalize().context("finding the folder")?;
         let manifests = relative(&path.join("any"), &repository().join("manifests"))?;
@@ -45,35 +55,70 @@ impl Composition {
         let mut layer = path.join("install");
         if let Some(revision) = self.revision {
             resources.push("revision.yaml".into());
-            write(&layer.join("revision.yaml"), &name_for_kustomize("revision", revision))?;
+            write(
+                &layer.join("revision.yaml"),
+                &text_for_kustomize("revision", "revision", revision),
+            )?;
         }
         write_kustomization(&layer, &resources, &components)?;
         for tag in self.tags {
             let resources = [Path::new("..").join(layer.file_name().unwrap_or_default())];
             let resources = [resources.as_slice(), &["tag.yaml".into()]].concat();
             layer = path.join(format!("tag-{tag}"));
-            write(&layer.join("tag.yaml"), &name_for_kustomize("tag", tag))?;
+            write(&layer.join("tag.yaml"), &text_for_kustomize("tag", "tag", tag))?;
             write_kustomization(&layer, &resources, &[component(&"tag")])?;
         }
-        let kubectl = programs.kubernetes("kubectl")?;
-        let output = tool::output(Command::new(kubectl).arg("kustomize").arg(&layer), "")?;
-        if !output.status.success() {
-            bail!("kubectl kustomize {self:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+        if !over_tags.is_empty() {
+            let resources = [Path::new("..").join(layer.file_name().unwrap_or_default())];
+            let components: Vec<_> = over_tags.iter().map(component).collect();
+            layer = path.join("over-tags");
+            write_kustomization(&layer, &resources, &components)?;
         }
-        String::from_utf8(output.stdout).context("kubectl kustomize writes UTF-8")
+        kustomize(programs, &layer).with_context(|| format!("{self:?}"))
     }
 }
 
+/// Renders a folder of `manifests` with components, and with the ConfigMaps from which some of them
+/// take a text: name, key and text.
+pub fn render(
+    programs: &Programs,
+    folder_below: &str,
+    components: &[&str],
+    texts: &[(&str, &str, &str)],
+) -> Result<String> {
+    let folder = TempDir::new().context("making a folder for a kustomization")?;
+    let path = folder.path().canonicalize().context("finding the folder")?;
+    let manifests = relative(&path, &repository().join("manifests"))?;
+    let mut resources = vec![manifests.join(folder_below)];
+    for (name, key, text) in texts {
+        let file = format!("{name}.yaml");
+        write(&path.join(&file), &text_for_kustomize(name, key, text))?;
+        resources.push(file.into());
+    }
+    let component = |name: &&str| manifests.join("components").join(name);
+    write_kustomization(&path, &resources, &components.iter().map(component).collect::<Vec<_>>())?;
+    kustomize(programs, &path).with_context(|| format!("{folder_below} with {components:?}"))
+}
+
+fn kustomize(programs: &Programs, folder: &Path) -> Result<String> {
+    let kubectl = programs.kubernetes("kubectl")?;
+    let output = tool::output(Command::new(kubectl).arg("kustomize").arg(folder), "")?;
+    if !output.status.success() {
+        bail!("kubectl kustomize: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    String::from_utf8(output.stdout).context("kubectl kustomize writes UTF-8")
+}
+
 /// Returns a ConfigMap that kustomize reads and does not render.
-fn name_for_kustomize(key: &str, name: &str) -> Value {
+fn text_for_kustomize(name: &str, key: &str, text: &str) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
-            "name": key,
+            "name": name,
             "annotations": {"config.kubernetes.io/local-config": "true"},
         },
-        "data": {key: name},
+        "data": {key: text},
     })
 }
 

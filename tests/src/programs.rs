@@ -57,6 +57,12 @@ impl Programs {
         existing(self.cache.join(format!("coredns-{version}")).join("coredns"), "make setup")
     }
 
+    /// Returns Helm of the version in `tests/helm/go.mod`.
+    pub fn helm(&self) -> Result<PathBuf> {
+        let version = required_version(include_str!("../helm/go.mod"), "helm.sh/helm/v3")?;
+        existing(self.cache.join(format!("helm-{version}")).join("helm"), "make setup")
+    }
+
     /// Returns a program of an API server without a node: from the folder `KUBEBUILDER_ASSETS` if
     /// it is set, else that of a node.
     pub fn asset(&self, name: &str) -> Result<PathBuf> {
@@ -76,6 +82,12 @@ impl Programs {
     /// Returns promtool, which evaluates alerts.
     pub fn promtool(&self) -> Result<PathBuf> {
         existing(self.cache.join("promtool").join("promtool"), "make setup")
+    }
+
+    /// Returns mdBook of the version in `tests/mdbook-version`.
+    pub fn mdbook(&self) -> Result<PathBuf> {
+        let version = include_str!("../mdbook-version").trim();
+        existing(self.cache.join(format!("mdbook-{version}/bin/mdbook")), "make setup")
     }
 
     /// Returns the gRPC application of `tests/grpc`, which speaks xDS itself.
@@ -116,7 +128,7 @@ pub fn repository() -> &'static Path {
 fn required_version<'a>(go_mod: &'a str, module: &str) -> Result<&'a str> {
     let mut lines = go_mod.lines().map(|line| line.trim().trim_start_matches("require "));
     lines
-        .find_map(|line| line.strip_prefix(module)?.strip_prefix(' '))
+        .find_map(|line| line.strip_prefix(module)?.strip_prefix(' ')?.split(' ').next())
         .with_context(|| format!("no go.mod in tests/ requires {module}"))
 }
 

@@ -3,13 +3,12 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::Parser;
 use kube_access::with_causes;
 use webhook_certs::cli;
 
 #[expect(clippy::print_stderr, reason = "the log may be turned off")]
 fn main() -> ExitCode {
-    let command = cli::Cli::parse();
+    let command = cli::Cli::from_process();
     tracing_subscriber::fmt()
         .with_env_filter(command.log_filter())
         .with_writer(std::io::stderr)

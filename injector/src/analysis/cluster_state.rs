@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::message::Origin;
+use super::message::MessageOrigin;
 use crate::kubernetes::webhook_configuration::HookError;
 use crate::report::inspection::Injectors;
 
@@ -14,7 +14,7 @@ pub struct ClusterState<'a> {
     /// Webhook configurations and injectors.
     pub injectors: Injectors<'a>,
     /// Origins of the webhook configurations by name.
-    pub webhooks: &'a BTreeMap<String, Origin>,
+    pub webhooks: &'a BTreeMap<String, MessageOrigin>,
     /// Webhook configurations that cannot be parsed.
     pub invalid_webhooks: &'a [HookError],
     /// Namespaces by name.
@@ -33,7 +33,7 @@ pub struct ClusterState<'a> {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct AnalyzedNamespace {
     /// Origin.
-    pub origin: Origin,
+    pub origin: MessageOrigin,
     /// Labels, as an object or null.
     pub labels: Value,
 }
@@ -42,7 +42,7 @@ pub struct AnalyzedNamespace {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct AnalyzedPod {
     /// Origin: the pod or its workload.
-    pub origin: Origin,
+    pub origin: MessageOrigin,
     /// Pod with its namespace.
     pub pod: Value,
     /// True for a pod of the cluster.

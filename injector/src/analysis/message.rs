@@ -10,7 +10,7 @@ pub struct Message {
     /// Kind of the message.
     pub kind: &'static MessageKind,
     /// Object of the message.
-    pub origin: Origin,
+    pub origin: MessageOrigin,
     /// Sentence.
     pub text: String,
 }
@@ -37,7 +37,7 @@ pub enum Level {
 
 /// Object of a message.
 #[derive(Clone, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Origin {
+pub struct MessageOrigin {
     /// For example `Pod`.
     pub kind: String,
     /// Namespace; empty for an object of the whole cluster.
@@ -51,7 +51,7 @@ pub struct Origin {
 }
 
 impl Message {
-    pub(super) fn new(kind: &'static MessageKind, origin: &Origin, text: String) -> Self {
+    pub(super) fn new(kind: &'static MessageKind, origin: &MessageOrigin, text: String) -> Self {
         Self { kind, origin: origin.clone(), text }
     }
 
@@ -89,7 +89,7 @@ impl fmt::Display for Level {
 }
 
 /// Displays the object as `Pod default/x`.
-impl fmt::Display for Origin {
+impl fmt::Display for MessageOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, namespace, name, .. } = self;
         match namespace.as_str() {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::cluster_state::{AnalyzedNamespace, ClusterState};
-use super::message::{Level, Message, MessageKind, Origin};
+use super::message::{Level, Message, MessageKind, MessageOrigin};
 use crate::inject::policy::is_ignored;
 use crate::istio::labels::REVISION;
 
@@ -41,7 +41,7 @@ fn of_namespace(
     }
 }
 
-fn not_injected(name: &str, origin: &Origin) -> Message {
+fn not_injected(name: &str, origin: &MessageOrigin) -> Message {
     let text = format!(
         "The namespace is not enabled for Istio injection. Run 'kubectl label namespace {name} \
          {INJECTION}=enabled' to enable it, or 'kubectl label namespace {name} \
@@ -50,7 +50,7 @@ fn not_injected(name: &str, origin: &Origin) -> Message {
     Message::new(&NOT_INJECTED, origin, text)
 }
 
-fn injected_by_default(origin: &Origin) -> Message {
+fn injected_by_default(origin: &MessageOrigin) -> Message {
     let text = "is enabled for Istio injection, as Istio is configured to select all namespaces \
                 by default.";
     Message::new(&INJECTED_BY_DEFAULT, origin, text.to_owned())

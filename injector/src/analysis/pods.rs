@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::cluster_state::{AnalyzedPod, ClusterState};
-use super::message::{Level, Message, MessageKind, Origin};
+use super::message::{Level, Message, MessageKind, MessageOrigin};
 use crate::inject::policy::is_ignored;
 use crate::kubernetes::pod::{PROXY, find_proxy};
 use crate::report::inspection::Answer;
@@ -16,7 +16,7 @@ pub(super) fn missing_proxies(state: &ClusterState<'_>) -> Vec<Message> {
             && matches!(answer(state, analyzed), Some(Answer::Inject(_) | Answer::Unknown))
     });
     let message = |analyzed: &AnalyzedPod| {
-        let Origin { namespace, name, .. } = &analyzed.origin;
+        let MessageOrigin { namespace, name, .. } = &analyzed.origin;
         let text = format!(
             "The pod {namespace}/{name} is missing the Istio proxy. This can often be resolved by \
              restarting or redeploying the workload."
@@ -38,10 +38,10 @@ pub(super) fn proxy_images(state: &ClusterState<'_>) -> Vec<Message> {
         }
     }
     let message = |(namespace, names): (&str, Vec<&str>)| {
-        let unknown = Origin {
+        let unknown = MessageOrigin {
             kind: "Namespace".to_owned(),
             name: namespace.to_owned(),
-            ..Origin::default()
+            ..MessageOrigin::default()
         };
         let origin = state.namespaces.get(namespace).map_or(&unknown, |found| &found.origin);
         let text = format!(

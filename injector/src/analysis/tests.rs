@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::analyze;
 use super::cluster_state::{AnalyzedNamespace, AnalyzedPod, ClusterState};
-use super::message::{Level, Message, MessageKind, Origin};
+use super::message::{Level, Message, MessageKind, MessageOrigin};
 use super::suppression::{Suppression, is_suppressed_by_object};
 use crate::kubernetes::webhook_configuration::{HookConfiguration, HookError};
 use crate::report::inspection::{Answer, Injector, Injectors};
@@ -78,9 +78,9 @@ fn base() -> Value {
     yaml::parse(include_str!("../../../manifests/base/webhook.yaml")).unwrap()
 }
 
-fn origin(kind: &str, namespace: &str, name: &str) -> Origin {
+fn origin(kind: &str, namespace: &str, name: &str) -> MessageOrigin {
     let [kind, namespace, name] = [kind, namespace, name].map(str::to_owned);
-    Origin { kind, namespace, name, ..Origin::default() }
+    MessageOrigin { kind, namespace, name, ..MessageOrigin::default() }
 }
 
 fn pod(image: &str) -> Value {
@@ -195,7 +195,7 @@ fn urls_of_webhooks_need_a_known_host() {
 #[test]
 fn messages_are_suppressed_by_flag_or_annotation() {
     let mut origin = origin("Pod", "shop", "web-1");
-    let suppressed = |pattern: &str, origin: &Origin| {
+    let suppressed = |pattern: &str, origin: &MessageOrigin| {
         let message = Message::new(&MISSING_PROXY, origin, String::new());
         Suppression::parse(pattern).unwrap().applies(&message) || is_suppressed_by_object(&message)
     };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::cluster_state::ClusterState;
-use super::message::{Level, Message, MessageKind, Origin};
+use super::message::{Level, Message, MessageKind, MessageOrigin};
 use super::overlaps::overlapping_entries;
 use crate::kubernetes::webhook_configuration::Hook;
 
@@ -78,11 +78,11 @@ pub(super) fn urls(state: &ClusterState<'_>) -> Vec<Message> {
     messages
 }
 
-fn origin(state: &ClusterState<'_>, name: &str) -> Origin {
-    let of_cluster = || Origin {
+fn origin(state: &ClusterState<'_>, name: &str) -> MessageOrigin {
+    let of_cluster = || MessageOrigin {
         kind: "MutatingWebhookConfiguration".to_owned(),
         name: name.to_owned(),
-        ..Origin::default()
+        ..MessageOrigin::default()
     };
     state.webhooks.get(name).cloned().unwrap_or_else(of_cluster)
 }

@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use injector::webhook;
 use injector::webhook::config::args::Args;
 use mimalloc::MiMalloc;
@@ -20,7 +19,7 @@ fn main() -> ExitCode {
         eprintln!("error: another TLS provider is installed already");
         return ExitCode::FAILURE;
     }
-    match webhook::run(&Args::parse()) {
+    match webhook::run(&Args::from_process()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");

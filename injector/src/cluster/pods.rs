@@ -9,41 +9,54 @@ use serde_json::{Value, json};
 use super::error::ClusterError;
 use super::pages::in_pages;
 
+/// Pods or Deployments to list.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Selection<'a> {
+    /// The namespace; `None` for all.
+    pub namespace: Option<&'a str>,
+    /// Label selector of the API server; empty for all.
+    pub labels: &'a str,
+}
+
 /// Passes the metadata and spec of every pod to `take`, except pods that have ended or are being
 /// deleted.
 ///
-/// Needs list on pods, in one namespace or else in the whole cluster. `page` is the number of pods
+/// Needs list on pods, in the namespace or else in the whole cluster. `page` is the number of pods
 /// in memory at a time.
 pub async fn each(
     client: Client,
-    namespace: Option<&str>,
+    selection: Selection<'_>,
     page: u32,
     take: impl FnMut(Value),
 ) -> Result<(), ClusterError> {
     let parameters = ListParams::default().fields(NOT_ENDED).limit(page);
-    each_object::<Pod>(client, namespace, parameters, take).await
+    each_object::<Pod>(client, selection, parameters, take).await
 }
 
 /// Passes the metadata and spec of every Deployment to `take`, except those that are being deleted.
 /// Otherwise as [`each`].
 pub async fn each_deployment(
     client: Client,
-    namespace: Option<&str>,
+    selection: Selection<'_>,
     page: u32,
     take: impl FnMut(Value),
 ) -> Result<(), ClusterError> {
     let parameters = ListParams::default().limit(page);
-    each_object::<Deployment>(client, namespace, parameters, take).await
+    each_object::<Deployment>(client, selection, parameters, take).await
 }
 
 async fn each_object<K: Resource<DynamicType = ()>>(
     client: Client,
-    namespace: Option<&str>,
+    selection: Selection<'_>,
     parameters: ListParams,
     mut take: impl FnMut(Value),
 ) -> Result<(), ClusterError> {
     let resource = ApiResource::erase::<K>(&());
-    let api: Api<Object<Value, NotUsed>> = match namespace {
+    let parameters = match selection.labels {
+        "" => parameters,
+        labels => parameters.labels(labels),
+    };
+    let api: Api<Object<Value, NotUsed>> = match selection.namespace {
         Some(namespace) => Api::namespaced_with(client, namespace, &resource),
         None => Api::all_with(client, &resource),
     };
@@ -59,6 +72,12 @@ async fn each_object<K: Resource<DynamicType = ()>>(
         },
     )
     .await
+}
+
+impl<'a> From<Option<&'a str>> for Selection<'a> {
+    fn from(namespace: Option<&'a str>) -> Self {
+        Self { namespace, labels: "" }
+    }
 }
 
 const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";

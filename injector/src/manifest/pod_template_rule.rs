@@ -31,6 +31,9 @@ pub enum PodTemplateRuleError {
     /// The `=` is missing.
     #[error("it has no \"=\"; hint: write KIND.GROUP=.PATH, such as {EXAMPLE}")]
     NoPath,
+    /// The path is missing.
+    #[error("it has no path; hint: write it after the \"=\", such as {EXAMPLE}")]
+    EmptyPath,
     /// The kind is not one.
     #[error("{0:?} is not a kind; hint: write it as in the object, such as {EXAMPLE}")]
     Kind(String),
@@ -111,6 +114,9 @@ impl FromStr for PodTemplateRule {
             && !group.split('.').all(|part| is_alphanumeric(part, "-"))
         {
             return Err(PodTemplateRuleError::Group(group.to_owned()));
+        }
+        if path.is_empty() {
+            return Err(PodTemplateRuleError::EmptyPath);
         }
         let keys = path.strip_prefix('.');
         let keys = keys.ok_or_else(|| PodTemplateRuleError::NoDot(path.to_owned()))?;

@@ -21,7 +21,7 @@ pub struct Inventory<'a> {
     injectors: Injectors<'a>,
     namespaces: &'a BTreeMap<String, Value>,
     counts: BTreeMap<String, BTreeMap<String, Count>>,
-    findings: Vec<Finding>,
+    findings: Vec<PodFinding>,
 }
 
 /// Counts of the pods of one revision in one namespace.
@@ -38,7 +38,7 @@ pub struct Count {
 
 /// Pod that differs from a fresh injection, or for which this is unknown.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Finding {
+pub struct PodFinding {
     /// Namespace of the pod.
     pub namespace: String,
     /// Name of the pod.
@@ -106,7 +106,7 @@ impl<'a> Inventory<'a> {
         };
         count.needs_restart += usize::from(state != "unknown");
         let owner = Workload::from_pod(pod, &namespace);
-        self.findings.push(Finding {
+        self.findings.push(PodFinding {
             namespace,
             name: text(&metadata["name"]),
             owner: format!("{}/{}", owner.kind, owner.name),
@@ -147,8 +147,8 @@ impl<'a> Inventory<'a> {
     }
 
     /// Returns the findings, by namespace and name.
-    pub fn findings(mut self) -> Vec<Finding> {
-        let key = |one: &Finding| (one.namespace.clone(), one.name.clone());
+    pub fn findings(mut self) -> Vec<PodFinding> {
+        let key = |one: &PodFinding| (one.namespace.clone(), one.name.clone());
         self.findings.sort_by_key(key);
         self.findings
     }

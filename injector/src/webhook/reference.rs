@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use clap::CommandFactory;
 use jiff::Timestamp;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
@@ -11,13 +10,13 @@ use reason::{Reason, words};
 use reference_pages::{Page, code};
 use serde_json::json;
 use tokio::sync::watch;
-use webhook_certs::cli::rotation_args;
 use webhook_certs::status::{Patches, Probe, Status};
 
-use super::config::args::Args;
+use super::config::args::grammar;
 use super::reports::events::State;
 use super::reports::metrics::ReportMetrics;
 use super::reports::state::SharedReport;
+use super::run_error::EXIT_CODES;
 use super::telemetry::metric_table::{METRICS, MetricSpec};
 use super::telemetry::metrics::{CallResult, Metrics};
 use super::telemetry::watch_state::WatchState;
@@ -37,7 +36,7 @@ fn reference() -> String {
             "A flag overrides its environment variable. Durations are Go's, such as `1m30s`. See \
              also [Installation](../install.md) and [Reports](../reports.md).",
         )
-        .flags(&rotation_args::with_defaults(Args::command()))
+        .flags(&grammar())
         .heading(2, "Metrics")
         .text(
             "`/metrics` of `--adminAddr` has them in the OpenMetrics format. [Reasons](reasons.md) \
@@ -52,6 +51,7 @@ fn reference() -> String {
              [webhook-certs](webhook-certs.md#events).",
         )
         .table(["reason", "type", "when"], events.to_vec())
+        .exit_codes(&EXIT_CODES)
         .into_text()
 }
 
@@ -73,6 +73,11 @@ fn suffix(kind: MetricType) -> &'static str {
 #[test]
 fn page_is_current() {
     reference_pages::check("reference/sidecar-injector.md", &reference());
+}
+
+#[test]
+fn manual_is_current() {
+    reference_pages::check_manual(grammar());
 }
 
 /// Type, labels and help of a family, as its page of metrics has them.

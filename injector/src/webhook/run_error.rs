@@ -104,3 +104,11 @@ impl RunError {
         }
     }
 }
+
+/// The table of the reference page.
+#[cfg(test)]
+pub(super) const EXIT_CODES: [(u8, &str); 3] = [
+    (0, "ended by SIGTERM or SIGINT"),
+    (1, "failed; stderr has the reason"),
+    (2, "a flag, or a file that it names, is invalid or missing"),
+];

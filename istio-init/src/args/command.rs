@@ -75,6 +75,10 @@ pub enum Output {
     Iptables,
     /// JSON.
     Json,
+    /// A picture as SVG.
+    Svg,
+    /// A picture as Mermaid text.
+    Mermaid,
 }
 
 impl Request {
@@ -307,13 +311,15 @@ fn form(text: &str) -> Output {
         "nft" => Output::Nft,
         "iptables" => Output::Iptables,
         "json" => Output::Json,
+        "svg" => Output::Svg,
+        "mermaid" => Output::Mermaid,
         _ => Output::Table,
     }
 }
 
 /// The subcommands.
 pub const NAMES: [&str; 5] = ["plan", "explain", "verify", "probe", "cleanup"];
-const FORMS: [&str; 4] = ["table", "nft", "iptables", "json"];
+const FORMS: [&str; 6] = ["table", "nft", "iptables", "json", "svg", "mermaid"];
 const OUTPUT: &str = "output";
 const FROM_KERNEL: &str = "from-kernel";
 

@@ -142,8 +142,9 @@ fn argument(spec: &'static FlagSpec) -> Arg {
             std::iter::once(last).chain(variables.iter().rev()).copied().collect();
         help = format!("{help} [env: {}]", names.join(", "));
     }
-    if !spec.default.is_empty() && spec.kind != FlagKind::Bool {
-        help = format!("{help} [default: {}]", spec.default);
+    if spec.kind != FlagKind::Bool && !help.contains("[default: ") {
+        let default = if spec.default.is_empty() { "none" } else { spec.default };
+        help = format!("{help} [default: {default}]");
     }
     let arg = Arg::new(spec.long).long(spec.long).help(help).action(ArgAction::Set);
     let arg = match spec.short {
@@ -160,9 +161,9 @@ fn argument(spec: &'static FlagSpec) -> Arg {
         arg.num_args(0..=1)
             .require_equals(true)
             .default_missing_value("true")
-            .value_name("true|false")
+            .value_name(spec.value)
     } else {
-        arg.num_args(1).allow_hyphen_values(true).value_name("VALUE")
+        arg.num_args(1).allow_hyphen_values(true).value_name(spec.value)
     }
 }
 

@@ -5,6 +5,7 @@ use reference_pages::{Page, code};
 use super::command::{self, NAMES};
 use super::env::Variable;
 use super::flags::{FLAGS, FlagKind, FlagSpec, Support};
+use crate::cli::EXIT_CODES;
 
 fn reference() -> String {
     let (used, accepted): (Vec<_>, Vec<_>) =
@@ -47,13 +48,15 @@ fn reference() -> String {
                 FLAGS.iter().all(|spec| arg.get_long() != Some(spec.long))
             });
     }
-    page.into_text()
+    page.exit_codes(&EXIT_CODES).into_text()
 }
 
 fn row(spec: &FlagSpec) -> [String; 4] {
     let long = match spec.kind {
         FlagKind::Bool => format!("--{}", spec.long),
-        FlagKind::Text | FlagKind::Number | FlagKind::Duration => format!("--{} VALUE", spec.long),
+        FlagKind::Text | FlagKind::Number | FlagKind::Duration => {
+            format!("--{} {}", spec.long, spec.value)
+        }
     };
     let short = spec.short.map(|short| format!("{}, ", code(&format!("-{short}"))));
     // Each variable overrides those before it.
@@ -79,4 +82,10 @@ fn capitalized(text: &str) -> String {
 #[test]
 fn page_is_current() {
     reference_pages::check("reference/istio-init.md", &reference());
+}
+
+#[test]
+fn manual_is_current() {
+    let subcommands = NAMES.map(|name| command::grammar(name).name(name));
+    reference_pages::check_manual(super::command().subcommands(subcommands));
 }

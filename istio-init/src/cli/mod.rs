@@ -262,5 +262,14 @@ fn lossy(text: &OsStr) -> String {
 const PROBE_FAILED: u8 = 126;
 /// Exit code of `verify` if rules differ.
 const DRIFT: u8 = 3;
+/// The table of the reference page.
+#[cfg(test)]
+pub(crate) const EXIT_CODES: [(u8, &str); 5] = [
+    (0, "done; also if the reader of stdout has gone"),
+    (1, "rejected or failed; a rejection has changed nothing"),
+    (2, "invalid usage"),
+    (DRIFT, "`verify` found a difference and did not repair it"),
+    (PROBE_FAILED, "`probe` or `--run-validation` found a flow that does not match the plan"),
+];
 /// The default of a container's `terminationMessagePath`.
 const TERMINATION_MESSAGE: &str = "/dev/termination-log";

@@ -13,8 +13,9 @@ use crate::config::host_evidence::HostEvidence;
 use crate::explain::{Owner, Packet, explain};
 use crate::json::Json;
 use crate::log;
+use crate::picture::picture;
 use crate::plan::Plan;
-use crate::render::{explanation, iptables, json, nft, table};
+use crate::render::{capture_svg, explanation, iptables, json, mermaid, nft, table};
 use crate::types::direction::Direction;
 use crate::verify::{Comparison, Side};
 
@@ -57,6 +58,8 @@ fn text_of(plan: &Plan, output: Output) -> String {
         Output::Nft => nft::script(plan),
         Output::Json => json::plan(plan).pretty(),
         Output::Iptables => iptables::script(plan),
+        Output::Svg => capture_svg::svg(&picture(plan)),
+        Output::Mermaid => mermaid::capture(&picture(plan)),
     }
 }
 

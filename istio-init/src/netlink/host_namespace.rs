@@ -55,7 +55,7 @@ fn chain_names(socket: &Socket) -> Result<Vec<(String, String)>, Errno> {
 fn is_first() -> bool {
     let name = |file: &str| fs::read_link(file).ok();
     NamespaceIds {
-        own: name("/proc/self/ns/net"),
+        own: name("/proc/thread-self/ns/net"),
         of_process_1: name("/proc/1/ns/net"),
         processes_of_1: name("/proc/1/ns/pid"),
         has_machine_settings: Path::new(MACHINE_SETTING).exists(),

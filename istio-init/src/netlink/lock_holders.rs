@@ -60,7 +60,7 @@ fn processes_with(inode: &str) -> Vec<Process> {
             has_it(&path).then(|| Process { id, command: command().trim_end().to_owned() })
         })
         .collect();
-    processes.sort_by_key(|process| process.id);
+    processes.sort_unstable_by_key(|process| process.id);
     processes
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod dump;
 pub mod errno_hint;
 pub mod error;
 pub mod host_namespace;
+pub mod link;
 pub mod lock_holders;
 pub(crate) mod message;
 pub mod netns_lock;

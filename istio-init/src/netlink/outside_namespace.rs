@@ -12,6 +12,7 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space}
 
 use super::address;
 use super::error::KernelError;
+use super::link::{self, NAME, SET_LINK, link_message};
 use super::message::{ACK, CREATE, EXCLUSIVE, Header, Messages, received};
 use super::socket::{RECEIVE_BUFFER, Socket};
 
@@ -168,14 +169,6 @@ fn await_local_route(address: IpAddr) -> Result<(), Errno> {
     Err(Errno::TIMEDOUT)
 }
 
-/// `struct ifinfomsg`: family, unused byte, type, index, flags, and the flags to change.
-fn link_message(flags: u32) -> [u8; 16] {
-    let mut message = [0; 16];
-    message[8..12].copy_from_slice(&flags.to_ne_bytes());
-    message[12..].copy_from_slice(&flags.to_ne_bytes());
-    message
-}
-
 fn refused(step: &str, errno: Errno) -> KernelError {
     KernelError::Outside { step: step.to_owned(), cause: errno.into() }
 }
@@ -186,19 +179,15 @@ const NEW_LINK: u16 = 16;
 const GET_LINK: u16 = 18;
 /// `RTM_DELLINK`.
 const DELETE_LINK: u16 = 17;
-/// `RTM_SETLINK`.
-const SET_LINK: u16 = 19;
-/// `IFF_UP`, and `IFF_NOARP`, which avoids neighbour discovery: a new address answers it only after
-/// a delay.
-const UP: u32 = 0x1 | 0x80;
+/// Up, and `IFF_NOARP`, which avoids neighbour discovery: a new address answers it only after a
+/// delay.
+const UP: u32 = link::UP | 0x80;
 /// The hardware address of both ends, a locally administered one.
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 /// `IFF_RUNNING`.
 const RUNNING: u32 = 0x40;
 /// `IFLA_ADDRESS`.
 const ADDRESS: u16 = 1;
-/// `IFLA_IFNAME`.
-const NAME: u16 = 3;
 /// `IFLA_LINKINFO`.
 const INFO: u16 = 18;
 /// `IFLA_INFO_KIND`.

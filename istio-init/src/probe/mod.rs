@@ -119,7 +119,7 @@ pub fn listening_ports(plan: &Plan) -> Vec<Port> {
             _ => None,
         })
         .collect();
-    ports.sort();
+    ports.sort_unstable();
     ports.dedup();
     ports
 }

@@ -56,7 +56,7 @@ pub fn sections(plan: &Plan, family: Family) -> Vec<Section> {
         return Vec::new();
     }
     let mut tables: Vec<Table> = plan.tables().collect();
-    tables.sort_by_key(|table| table_name(*table));
+    tables.sort_unstable_by_key(|table| table_name(*table));
     let section = |table| section(plan, table, family);
     tables.into_iter().map(section).filter(|section| !section.lines.is_empty()).collect()
 }

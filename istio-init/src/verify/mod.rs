@@ -174,7 +174,7 @@ fn sorted(field: &Field) -> Field {
 
 fn in_order<T: Copy + Ord>(values: &AnyOf<T>) -> AnyOf<T> {
     let mut sorted = values.values().to_vec();
-    sorted.sort();
+    sorted.sort_unstable();
     sorted.dedup();
     AnyOf::several(sorted).unwrap_or_else(|| values.clone())
 }

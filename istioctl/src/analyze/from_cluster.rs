@@ -12,6 +12,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::snapshot::{Snapshot, origin};
+use crate::progress::Progress;
 use crate::{Streams, cluster};
 
 impl Snapshot {
@@ -49,12 +50,19 @@ impl Snapshot {
             pod["metadata"]["namespace"] = origin.namespace.clone().into();
             found.push(AnalyzedPod { origin, pod, running });
         };
-        let all =
-            pods::each(client.clone(), namespace, PAGE, |mut pod| take("Pod", &mut pod, true));
-        all.await.context("listing pods")?;
-        let all = pods::each_deployment(client.clone(), namespace, PAGE, |mut deployment| {
-            take("Deployment", &mut deployment, false);
+        let mut progress = Progress::new(streams, "pods");
+        let all = pods::each(client.clone(), namespace.into(), PAGE, |mut pod| {
+            progress.count();
+            take("Pod", &mut pod, true);
         });
+        all.await.context("listing pods")?;
+        drop(progress);
+        let mut progress = Progress::new(streams, "deployments");
+        let all =
+            pods::each_deployment(client.clone(), namespace.into(), PAGE, |mut deployment| {
+                progress.count();
+                take("Deployment", &mut deployment, false);
+            });
         all.await.context("listing deployments")?;
         self.pods.extend(found);
         Ok(())
@@ -92,7 +100,7 @@ impl Snapshot {
 }
 
 /// Returns the parts of an origin that identify an object.
-fn identity(origin: &injector::analysis::message::Origin) -> [String; 3] {
+fn identity(origin: &injector::analysis::message::MessageOrigin) -> [String; 3] {
     [&origin.kind, &origin.namespace, &origin.name].map(String::clone)
 }
 

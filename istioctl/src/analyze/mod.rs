@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use clap::{ArgAction, Args, ValueEnum};
-use injector::analysis::message::{Level, Message, Origin};
+use injector::analysis::message::{Level, Message, MessageOrigin};
 use injector::analysis::suppression::{Suppression, is_suppressed_by_object};
 use injector::analysis::{ANALYZERS, analyze};
 use kube::Client;
@@ -17,7 +17,8 @@ use kube::Client;
 use self::rendering::AnalysisForm;
 use self::snapshot::Snapshot;
 use crate::cluster::{Cluster, ClusterClient};
-use crate::{Failure, Outcome, Streams, cluster, inputs, output};
+use crate::exit_code::CommandOutcome;
+use crate::{Failure, Streams, cluster, inputs, output};
 
 /// Find problems of injection in a cluster or in files
 ///
@@ -64,17 +65,8 @@ pub(super) struct Analyze {
     #[arg(short = 'L', long)]
     list_analyzers: bool,
     /// Output format
-    #[arg(short, long, value_enum, default_value = "log")]
+    #[arg(short, long, value_name = "FORM", value_enum, default_value = "log")]
     output: AnalysisForm,
-    /// Accepted without effect: the output has no colours
-    #[arg(
-        long,
-        hide = true,
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true"
-    )]
-    color: Option<bool>,
     /// Accepted without effect: other files are ignored
     #[arg(long, hide = true)]
     ignore_unknown: bool,
@@ -104,12 +96,12 @@ impl Analyze {
         &self,
         cluster_client: ClusterClient<'_>,
         streams: &mut Streams<'_>,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<CommandOutcome, Failure> {
         if self.list_analyzers {
             let lines = ANALYZERS.iter().map(|it| format!("* {}:\n{}\n", it.name, it.description));
             let text: String = lines.collect();
             return output::write(streams.output, &text)
-                .map(|()| Outcome::Done)
+                .map(|()| CommandOutcome::Done)
                 .map_err(Failure::from_error);
         }
         if self.files.is_empty() && !self.use_kube {
@@ -160,7 +152,7 @@ impl Analyze {
         mut messages: Vec<Message>,
         namespace: &str,
         streams: &mut Streams<'_>,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<CommandOutcome, Failure> {
         messages.retain(|message| {
             (self.all_namespaces || is_of(&message.origin, namespace))
                 && !is_suppressed_by_object(message)
@@ -169,21 +161,24 @@ impl Analyze {
         let threshold = self.failure_threshold.level();
         let failed = messages.iter().any(|message| message.kind.level >= threshold);
         messages.retain(|message| message.kind.level >= self.output_threshold.level());
-        let text = self.output.render(&messages).map_err(Failure::from_error)?;
+        let text = self
+            .output
+            .render(&messages, streams.terminal.color_output)
+            .map_err(Failure::from_error)?;
         output::write(streams.output, &text).map_err(Failure::from_error)?;
         let subject = self.subject(namespace);
         if failed {
-            streams.say(&format!(
+            streams.complain(&format!(
                 "Error: Analyzers found issues when analyzing {subject}.\nSee \
                  https://istio.io/latest/docs/reference/config/analysis for more information about \
                  causes and resolutions."
             ));
-            return Ok(Outcome::FoundIssues);
+            return Ok(CommandOutcome::FoundIssues);
         }
         if messages.is_empty() {
             streams.say(&format!("✔ No validation issues found when analyzing {subject}."));
         }
-        Ok(Outcome::Done)
+        Ok(CommandOutcome::Done)
     }
 
     fn subject(&self, namespace: &str) -> String {
@@ -200,7 +195,7 @@ impl Analyze {
 
 /// True for an object of a file, an object of the namespace, the namespace itself, and other objects
 /// of the whole cluster.
-fn is_of(origin: &Origin, namespace: &str) -> bool {
+fn is_of(origin: &MessageOrigin, namespace: &str) -> bool {
     if !origin.place.is_empty() {
         return true;
     }

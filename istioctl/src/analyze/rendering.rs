@@ -2,9 +2,12 @@
 
 use anyhow::Context;
 use clap::ValueEnum;
+use clap::builder::styling::AnsiColor;
 use documents::yaml;
-use injector::analysis::message::Message;
+use injector::analysis::message::{Level, Message};
 use serde_json::{Value, json};
+
+use crate::streams::painted;
 
 /// Output format.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -16,14 +19,28 @@ pub(super) enum AnalysisForm {
 }
 
 impl AnalysisForm {
-    pub(super) fn render(self, messages: &[Message]) -> anyhow::Result<String> {
+    /// Returns the messages; only the levels of lines are coloured.
+    pub(super) fn render(self, messages: &[Message], colored: bool) -> anyhow::Result<String> {
         let objects = || messages.iter().map(object).collect::<Value>();
         Ok(match self {
-            Self::Log => messages.iter().flat_map(|it| [it.to_string(), "\n".to_owned()]).collect(),
+            Self::Log if colored => messages.iter().map(|it| colored_line(it) + "\n").collect(),
+            Self::Log => messages.iter().map(|it| format!("{it}\n")).collect(),
             Self::Json => format!("{:#}\n", objects()),
             Self::Yaml => yaml::to_string(&objects()).context("writing YAML")?,
         })
     }
+}
+
+/// Returns the line of a message, which begins with its level in colour.
+fn colored_line(message: &Message) -> String {
+    let (line, level) = (message.to_string(), message.kind.level);
+    let color = match level {
+        Level::Info => AnsiColor::Cyan,
+        Level::Warning => AnsiColor::Yellow,
+        Level::Error => AnsiColor::Red,
+    };
+    let level = level.to_string();
+    format!("{}{}", painted(&level, color), &line[level.len()..])
 }
 
 /// Returns the message with the keys of Istio.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use injector::analysis::cluster_state::{AnalyzedNamespace, AnalyzedPod, ClusterState};
-use injector::analysis::message::Origin;
+use injector::analysis::message::MessageOrigin;
 use injector::analysis::suppression::SUPPRESS;
 use injector::kubernetes::webhook_configuration::{HookConfiguration, HookError};
 use injector::report::inspection::{Injector, Injectors};
@@ -16,7 +16,7 @@ pub(super) struct Snapshot {
     pub(super) pods: Vec<AnalyzedPod>,
     pub(super) configurations: Vec<HookConfiguration>,
     /// Origins of all mutating webhook configurations by name.
-    pub(super) webhooks: BTreeMap<String, Origin>,
+    pub(super) webhooks: BTreeMap<String, MessageOrigin>,
     pub(super) invalid_webhooks: Vec<HookError>,
     /// Namespace and name of the Services; of the cluster only those of webhooks.
     pub(super) services: BTreeSet<(String, String)>,
@@ -55,9 +55,9 @@ impl Snapshot {
 }
 
 /// Returns the origin of an object.
-pub(super) fn origin(kind: &str, metadata: &Value, place: String) -> Origin {
+pub(super) fn origin(kind: &str, metadata: &Value, place: String) -> MessageOrigin {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    Origin {
+    MessageOrigin {
         kind: kind.to_owned(),
         namespace: text(&metadata["namespace"]),
         name: text(&metadata["name"]),

@@ -1,5 +1,8 @@
 //! `istioctl experimental check-inject`: the injection decision for a pod, with reasons.
 
+mod pictures;
+#[cfg(test)]
+mod reference;
 mod report;
 mod target;
 mod workload_kind;
@@ -18,7 +21,7 @@ use self::report::CheckReport;
 use self::target::{CheckedPods, NAME_LABEL, Target};
 use crate::cluster::{Cluster, ClusterClient};
 use crate::inputs::InputFlags;
-use crate::output::Form;
+use crate::output::PictureForm;
 use crate::{Failure, Streams, cluster, output};
 
 /// Show which webhooks inject a pod, and why the others do not
@@ -33,7 +36,7 @@ use crate::{Failure, Streams, cluster, output};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(mut_arg("filename", |it| it.required(false)))]
-#[command(group(ArgGroup::new("pod").required(true).args(["target", "labels", "filename"])))]
+#[command(group(ArgGroup::new("pod").required(true).args(["target", "labels", "selector", "filename"])))]
 pub(super) struct CheckInject {
     /// A pod, or a workload as deployment/NAME, in the given namespace or as NAME.NAMESPACE
     #[arg(value_name = "[TYPE/]NAME[.NAMESPACE]")]
@@ -41,14 +44,21 @@ pub(super) struct CheckInject {
     /// Labels of a pod, which need not exist
     #[arg(short, long, value_name = "KEY=VALUE,...")]
     labels: Option<String>,
+    /// The pods of the namespace with these labels, by kubectl's selectors such as
+    /// `app in (web,api),!canary`
+    #[arg(long, value_name = "SELECTOR")]
+    selector: Option<String>,
+    /// With --selector, the pods of all namespaces
+    #[arg(short = 'A', long, requires = "selector", conflicts_with = "namespace")]
+    all_namespaces: bool,
     #[command(flatten)]
     files: InputFlags,
     /// Show the changes to each pod as a unified diff
     #[arg(long, conflicts_with = "output")]
     diff: bool,
     /// Output format
-    #[arg(short, long, value_enum, default_value = "table")]
-    output: Form,
+    #[arg(short, long, value_name = "FORM", value_enum, default_value = "table")]
+    output: PictureForm,
 }
 
 impl CheckInject {
@@ -63,14 +73,20 @@ impl CheckInject {
         });
         let reports = reports.map_err(Failure::from_error)?;
         let text = match self.output {
-            Form::Table if self.diff => {
+            PictureForm::Table if self.diff => {
                 let diffs = reports.iter().map(CheckReport::diff);
                 diffs.collect::<Result<String, _>>().map_err(Failure::from_error)?
             }
-            Form::Table => reports.iter().map(CheckReport::table).collect::<Vec<_>>().join("\n"),
-            Form::Json => {
+            PictureForm::Table => {
+                let titled = self.selector.is_some();
+                let tables = reports.iter().map(|report| report.table(titled));
+                tables.collect::<Vec<_>>().join("\n")
+            }
+            PictureForm::Json => {
                 format!("{:#}\n", json!(reports.iter().map(CheckReport::json).collect::<Vec<_>>()))
             }
+            PictureForm::Mermaid => pictures::mermaid(&reports),
+            PictureForm::Svg => pictures::svg(&reports),
         };
         output::write(streams.output, &text).map_err(Failure::from_error)?;
         for message in reports.iter().flat_map(CheckReport::messages) {
@@ -80,6 +96,10 @@ impl CheckInject {
     }
 
     fn target(&self, namespace: &str, streams: &mut Streams<'_>) -> Result<Target, Failure> {
+        if let Some(selector) = &self.selector {
+            let (selector, everywhere) = (selector.clone(), self.all_namespaces);
+            return Ok(Target::Selector { selector, everywhere });
+        }
         if let Some(labels) = &self.labels {
             return Target::parse_labels(labels).map_err(Failure::Usage);
         }
@@ -117,7 +137,8 @@ async fn checked(
     let injectors = Injectors { configurations: &configurations, known: &known };
     let report = |checked: target::CheckedPod| {
         let labels = &namespaces[&checked.object.namespace];
-        CheckReport { webhooks: explain(&injectors, labels, &checked.pod), checked }
+        let webhooks = explain(&injectors, labels, &checked.pod);
+        CheckReport { webhooks, namespace_labels: labels.clone(), checked }
     };
     Ok(pods.into_iter().map(report).collect())
 }
@@ -145,4 +166,6 @@ Examples:
   istioctl x check-inject web-6f7c9d5b8-abcde -n shop
   istioctl x check-inject deployment/web.shop
   istioctl x check-inject -n shop -l app=web,istio.io/rev=canary
-  istioctl x check-inject -f web.yaml --diff";
+  istioctl x check-inject -A --selector 'app in (web,api)'
+  istioctl x check-inject -f web.yaml --diff
+  istioctl x check-inject deployment/web.shop -o svg > web.svg";

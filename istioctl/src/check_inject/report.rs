@@ -16,13 +16,17 @@ use crate::unified_diff::unified_diff;
 #[derive(Debug)]
 pub(super) struct CheckReport {
     pub(super) checked: CheckedPod,
+    pub(super) namespace_labels: Value,
     pub(super) webhooks: Vec<Explanation>,
 }
 
 impl CheckReport {
     /// Returns the webhooks with their entries, and the content that would be injected.
-    pub(super) fn table(&self) -> String {
-        let mut text = String::new();
+    ///
+    /// `titled` adds the pod to a report that is one of several.
+    pub(super) fn table(&self, titled: bool) -> String {
+        let mut text =
+            if titled { format!("{}:\n", Title(&self.checked.object)) } else { String::new() };
         if let Some((file, line)) = &self.checked.place {
             text = format!("{file}: line {line}: {}\n", Title(&self.checked.object));
         }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow, bail, ensure};
 use injector::cluster::error::ClusterError;
+use injector::cluster::pods::{self, Selection};
 use injector::kubernetes::workload::Workload;
 use injector::manifest::{Document, Manifest, ManifestError, PodTemplateRule};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
@@ -24,6 +25,11 @@ pub(super) enum Target {
         name: String,
         /// Empty for the default namespace.
         namespace: String,
+    },
+    Selector {
+        selector: String,
+        /// True for the pods of all namespaces.
+        everywhere: bool,
     },
     Files(CheckedPods),
 }
@@ -65,7 +71,10 @@ impl Target {
     pub(super) fn parse_labels(text: &str) -> Result<Self, String> {
         let label = |pair: &str| match pair.split_once('=') {
             Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-            _ => Err(format!("error: --labels {text:?}: {pair:?} is not KEY=VALUE")),
+            _ => Err(format!(
+                "error: --labels {text:?}: {pair:?} is not KEY=VALUE\n  hint: --labels has the \
+                 labels of one pod; --selector selects pods that exist"
+            )),
         };
         Ok(Self::Labels { labels: text.split(',').map(label).collect::<Result<_, _>>()? })
     }
@@ -78,6 +87,10 @@ impl Target {
                     checked.set_default_namespace(default);
                 }
                 return Ok(files);
+            }
+            Self::Selector { selector, everywhere } => {
+                let namespace = Some(default).filter(|_| !everywhere);
+                return selected(client, &selector, namespace).await;
             }
             Self::Labels { labels } => {
                 let object = Workload {
@@ -107,6 +120,29 @@ impl CheckedPod {
         // A workload's pods are in its namespace, and the template does not have to name it.
         self.pod["metadata"]["namespace"] = self.object.namespace.clone().into();
     }
+}
+
+/// Reads the pods that a label selector selects.
+async fn selected(
+    client: &Client,
+    selector: &str,
+    namespace: Option<&str>,
+) -> anyhow::Result<CheckedPods> {
+    let mut found = CheckedPods::default();
+    let selection = Selection { namespace, labels: selector };
+    let read = pods::each(client.clone(), selection, PAGE, |pod| {
+        let text = |key: &str| pod["metadata"][key].as_str().unwrap_or_default().to_owned();
+        let object = Workload {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            name: text("name"),
+            namespace: text("namespace"),
+        };
+        found.pods.push(CheckedPod { object, place: None, pod, running: true });
+    });
+    read.await.context("listing pods")?;
+    ensure!(!found.pods.is_empty(), "--selector {selector:?} selects no pod");
+    Ok(found)
 }
 
 /// Reads a pod, or the pod template of a workload.
@@ -183,6 +219,9 @@ impl CheckedPods {
         Ok(())
     }
 }
+
+/// Page size of the list of pods.
+const PAGE: u32 = 500;
 
 /// Label of a namespace with its name.
 pub(super) const NAME_LABEL: &str = "kubernetes.io/metadata.name";

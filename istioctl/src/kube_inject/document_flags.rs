@@ -17,19 +17,20 @@ use super::operator_file;
 #[expect(clippy::doc_markdown, reason = "it is shown as help, where backticks only disturb")]
 #[derive(Debug, Args)]
 pub(super) struct DocumentFlags {
-    /// The `config` document of Istio's ConfigMap `istio-sidecar-injector`; the cluster's or built
-    /// in by default
+    /// The `config` document of Istio's ConfigMap `istio-sidecar-injector`
+    /// [default: the cluster's, or built in]
     #[arg(long = "injectConfigFile", value_name = "FILE")]
     inject_config: Option<PathBuf>,
-    /// The `values` document of Istio's ConfigMap `istio-sidecar-injector`; the cluster's or built
-    /// in by default
+    /// The `values` document of Istio's ConfigMap `istio-sidecar-injector`
+    /// [default: the cluster's, or built in]
     #[arg(long = "valuesFile", value_name = "FILE")]
     values: Option<PathBuf>,
-    /// The `mesh` document of Istio's ConfigMap `istio`; the cluster's or built in by default
+    /// The `mesh` document of Istio's ConfigMap `istio` [default: the cluster's, or
+    /// built in]
     #[arg(long = "meshConfigFile", value_name = "FILE")]
     mesh_config: Option<PathBuf>,
     /// An IstioOperator document: its spec.values and spec.meshConfig replace the files that are
-    /// not named
+    /// not named [default: none]
     #[arg(long = "operatorFileName", value_name = "FILE")]
     operator: Option<PathBuf>,
     /// The cluster's ConfigMap of `config` and `values` [default: istio-sidecar-injector, with the

@@ -21,11 +21,11 @@ use crate::{Streams, cluster};
 
 /// Flags for the settings by which workloads are injected.
 #[derive(Debug, Args)]
-pub(super) struct InjectionFlags {
+pub(crate) struct InjectionFlags {
     #[command(flatten)]
     documents: DocumentFlags,
-    /// The control plane's revision; with a cluster, by default the one with the tag `default`
-    #[arg(short, long, default_value = "", hide_default_value = true)]
+    /// The control plane's revision [default: with a cluster that of the tag `default`, else none]
+    #[arg(short, long, value_name = "REVISION", default_value = "", hide_default_value = true)]
     revision: String,
     /// Makes the proxy a native sidecar, unless the pod decides; `auto` depends on the cluster's
     /// nodes, and is `true` without a cluster
@@ -36,7 +36,7 @@ pub(super) struct InjectionFlags {
         default_value = "auto"
     )]
     native_sidecars: NativeSidecars,
-    /// The compliance policy passed to the proxy
+    /// The compliance policy passed to the proxy [default: none]
     #[arg(
         long = "compliance-policy",
         env = "COMPLIANCE_POLICY",
@@ -46,19 +46,26 @@ pub(super) struct InjectionFlags {
     )]
     compliance_policy: String,
     /// The platform; with `openshift`, the platform sets the users of a pod
-    #[arg(long, env = "PLATFORM", default_value = "", hide_default_value = true)]
+    /// [default: none]
+    #[arg(
+        long,
+        env = "PLATFORM",
+        value_name = "PLATFORM",
+        default_value = "",
+        hide_default_value = true
+    )]
     platform: String,
 }
 
 /// Settings and cluster state for injecting workloads.
 #[derive(Debug)]
-pub(super) struct InjectionInputs {
+pub(crate) struct InjectionInputs {
     pub(super) settings: Settings,
     pub(super) rules: Rules,
     /// Rules for pod templates in other kinds.
-    pub(super) pod_templates: Vec<PodTemplateRule>,
+    pub(crate) pod_templates: Vec<PodTemplateRule>,
     /// The namespace of workloads that name none; empty if unknown.
-    pub(super) namespace: String,
+    pub(crate) namespace: String,
     /// Environment of the proxy from the path of a cluster's webhook.
     pub(super) path_env: Vec<(String, String)>,
     pub(super) snapshot: ClusterSnapshot,
@@ -67,7 +74,7 @@ pub(super) struct InjectionInputs {
 impl InjectionFlags {
     /// Reads the settings from the files, the cluster or the built-in defaults, and the cluster
     /// state that applies to the workloads of the input files.
-    pub(super) fn inputs(
+    pub(crate) fn inputs(
         &self,
         (files, pod_templates): (&[InputFile], &[PodTemplateRule]),
         cluster_client: ClusterClient<'_>,

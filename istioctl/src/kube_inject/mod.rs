@@ -2,23 +2,22 @@
 
 mod cluster_state;
 mod document_flags;
-mod explanation;
-mod injection_flags;
+pub(crate) mod injection_flags;
 mod operator_file;
 mod tally;
 mod webhook;
-mod workloads;
+pub(crate) mod workloads;
 
 use clap::Args;
 
 use crate::cluster::ClusterClient;
-use crate::files::{EditedFile, each_finding, edit_all, title};
+use crate::exit_code::CommandOutcome;
+use crate::files::{EditedFile, each_finding, edit_all};
 use crate::inputs::InputFlags;
-use crate::output_flags::{Destination, Form, OutputFlags};
-use crate::{Failure, Outcome, Streams, output};
-use explanation::{explanation_json, explanation_table};
+use crate::output_flags::{Destination, OutputFlags, TextForm};
+use crate::{Failure, Streams};
 use injection_flags::InjectionFlags;
-use tally::Tally;
+use tally::InjectionTally;
 use workloads::{Keep, injected_document};
 
 /// Add the sidecar to the workloads of files
@@ -51,10 +50,6 @@ pub(super) struct KubeInject {
     files: InputFlags,
     #[command(flatten)]
     output: OutputFlags,
-    /// Show for each object if it would be injected, or the reason why not, as a table or with
-    /// `-o json` as JSON
-    #[arg(long, conflicts_with_all = ["check", "in_place"])]
-    explain: bool,
     #[command(flatten)]
     injection: InjectionFlags,
     /// Fail if an object is skipped although it looks like a workload: an unknown kind with a pod
@@ -70,54 +65,48 @@ impl KubeInject {
         &self,
         cluster_client: ClusterClient<'_>,
         streams: &mut Streams<'_>,
-    ) -> Result<Outcome, Failure> {
-        let destination = self.output.destination();
-        let explain = match destination {
-            _ if !self.explain => None,
-            Destination::StandardOutput(Form::Kept) => Some(explanation_table as Explain),
-            Destination::StandardOutput(Form::Json) => Some(explanation_json as Explain),
-            _ => return Err(Failure::Usage(NO_TABLE.to_owned())),
-        };
+    ) -> Result<CommandOutcome, Failure> {
+        let destination = self.output.destination()?;
         self.files.refuse_standard_input(destination)?;
         let files = self.files.read(streams).map_err(Failure::Errors)?;
         let inputs =
             self.injection.inputs((&files, self.files.pod_templates()), cluster_client, streams);
         let inputs = inputs.map_err(Failure::from_error)?;
         let keep = match destination {
-            Destination::StandardOutput(Form::Patch) => Keep::Patches,
+            Destination::StandardOutput(TextForm::Patch) => Keep::Patches,
             _ => Keep::TextAlone,
         };
         let (injected, mut errors) =
             edit_all(&files, |document| injected_document(&inputs, document, keep));
-        errors.extend(self.report(&injected, streams));
-        if let Some(explain) = explain {
-            errors.extend(output::write(streams.output, &explain(&injected)).err());
-        }
+        errors.extend(self.report(&injected, destination, streams));
+        errors.extend(destination.explain(&injected, CHANGE, streams).err());
         if !errors.is_empty() {
             return Err(Failure::Errors(errors));
         }
-        let mut tally = Tally::default();
+        let mut tally = InjectionTally::default();
         each_finding(&injected).for_each(|(_, finding)| tally.add(finding));
-        if explain.is_some() {
-            streams.say(&format!("{}: {tally}", title(&injected)));
-            return Ok(Outcome::Done);
-        }
-        destination.write(injected, "injected", &tally, streams)
+        destination.write(injected, CHANGE, &tally, streams)
     }
 
     /// Prints the messages about all objects. Returns those that are errors.
-    fn report(&self, files: &[EditedFile<'_>], streams: &mut Streams<'_>) -> Vec<anyhow::Error> {
+    fn report(
+        &self,
+        files: &[EditedFile<'_>],
+        destination: Destination<'_>,
+        streams: &mut Streams<'_>,
+    ) -> Vec<anyhow::Error> {
+        let explained = matches!(destination, Destination::Explanation { .. });
         let mut errors = Vec::new();
         for (file, finding) in each_finding(files) {
             let place = format!("{file}: document {}", finding.document);
             let before = if files.len() > 1 { format!("{place}: ") } else { String::new() };
-            let skipped = finding.skip_message(&before).filter(|_| !self.explain);
+            let skipped = finding.skip_message(&before).filter(|_| !explained);
             for message in skipped.into_iter().chain(finding.warning_messages(&before)) {
                 streams.say(&message);
             }
             match finding.surprise(&place) {
                 Some(surprise) if self.strict => errors.push(surprise),
-                Some(surprise) if !self.explain => streams.say(&format!("warning: {surprise:#}")),
+                Some(surprise) if !explained => streams.say(&format!("warning: {surprise:#}")),
                 _ => {}
             }
         }
@@ -125,11 +114,8 @@ impl KubeInject {
     }
 }
 
-/// Form of an explanation.
-type Explain = fn(&[EditedFile<'_>]) -> String;
-
-const NO_TABLE: &str =
-    "error: --explain prints a table\n  hint: the one other form is --output json";
+/// Word for an object that changes.
+const CHANGE: &str = "injected";
 
 const EXAMPLES: &str = "\
 Examples:

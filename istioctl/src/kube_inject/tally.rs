@@ -7,7 +7,7 @@ use crate::finding::{Finding, FindingResult};
 
 /// Counts for a file or a part of it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct Tally {
+pub(super) struct InjectionTally {
     pub(super) injected: usize,
     /// Unchanged workloads by the word of the reason.
     pub(super) skipped: BTreeMap<&'static str, usize>,
@@ -15,7 +15,7 @@ pub(super) struct Tally {
     pub(super) left_alone: BTreeMap<String, usize>,
 }
 
-impl Tally {
+impl InjectionTally {
     /// Counts an object.
     pub(super) fn add(&mut self, finding: &Finding) {
         match &finding.result {
@@ -29,7 +29,7 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for InjectionTally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} injected, ", self.injected)?;
         let skipped = self.skipped.iter().map(|(word, count)| (*word, *count));
@@ -69,11 +69,11 @@ mod tests {
     #[test]
     fn counts_are_shown_with_the_most_frequent_first() {
         assert_eq!(
-            Tally::default().to_string(),
+            InjectionTally::default().to_string(),
             "0 injected, 0 skipped, 0 skipped because of their kind"
         );
         let kinds = (0..10).map(|n| (format!("Kind{n}"), n));
-        let tally = Tally {
+        let tally = InjectionTally {
             injected: 2,
             skipped: BTreeMap::from([("host_network", 2), ("inject_label", 3)]),
             left_alone: kinds.chain([(String::new(), 3)]).filter(|(_, n)| *n > 0).collect(),

@@ -30,9 +30,7 @@ pub(super) fn injected_document(
 ) -> EditedDocument {
     let manifest = match Manifest::read_by_rules(document, &inputs.pod_templates) {
         Ok(manifest) => manifest,
-        Err(error) => {
-            return EditedDocument { text: Err(vec![error.into()]), findings: Vec::new() };
-        }
+        Err(error) => return EditedDocument::unreadable(error),
     };
     let (text, mut findings) = inject_all(inputs, document, &manifest, keep);
     findings.extend(manifest.left_alone().into_iter().map(|alone| Finding {
@@ -116,7 +114,8 @@ fn inject_all(
     (text, findings)
 }
 
-fn injected_template(
+/// Injects a pod template.
+pub(crate) fn injected_template(
     inputs: &InjectionInputs,
     manifest: &Manifest<'_>,
     template: &PodTemplate,

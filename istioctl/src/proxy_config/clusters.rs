@@ -8,16 +8,16 @@ use super::dump::{Entry, objects, rule, text};
 
 #[derive(Debug, Args)]
 pub(super) struct Clusters {
-    /// Only clusters of this host, or hosts that contain the text
+    /// Only clusters of this host, or hosts that contain the text [default: all]
     #[arg(long, value_name = "HOST", default_value = "", hide_default_value = true)]
     fqdn: String,
-    /// Only clusters of this service port
+    /// Only clusters of this service port [default: all]
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
-    /// Only clusters of this subset
+    /// Only clusters of this subset [default: all]
     #[arg(long, value_name = "NAME")]
     subset: Option<String>,
-    /// Only clusters of this direction: inbound or outbound
+    /// Only clusters of this direction [default: all]
     #[arg(long, value_name = "DIRECTION", value_parser = ["inbound", "outbound"])]
     direction: Option<String>,
 }

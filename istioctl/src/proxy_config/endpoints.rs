@@ -9,16 +9,16 @@ use super::{ENDPOINTS, Part};
 
 #[derive(Debug, Args)]
 pub(super) struct Endpoints {
-    /// Only endpoints with this address
+    /// Only endpoints with this address [default: all]
     #[arg(long, value_name = "ADDRESS")]
     address: Option<String>,
-    /// Only endpoints with this port
+    /// Only endpoints with this port [default: all]
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
-    /// Only endpoints of this cluster
+    /// Only endpoints of this cluster [default: all]
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
-    /// Only endpoints with this health: healthy, unhealthy or draining
+    /// Only endpoints with this health [default: all]
     #[arg(long, value_name = "STATUS", ignore_case = true, value_parser = ["healthy", "unhealthy", "draining"])]
     status: Option<String>,
 }

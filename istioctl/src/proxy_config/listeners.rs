@@ -8,13 +8,13 @@ use super::dump::{Entry, address, objects, text, texts};
 
 #[derive(Debug, Args)]
 pub(super) struct Listeners {
-    /// Only listeners with this address
+    /// Only listeners with this address [default: all]
     #[arg(long, value_name = "ADDRESS")]
     address: Option<String>,
-    /// Only listeners with this port
+    /// Only listeners with this port [default: all]
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
-    /// Only listeners with a filter of this kind: HTTP or TCP
+    /// Only listeners with a filter of this kind [default: all]
     #[arg(long = "type", value_name = "TYPE", ignore_case = true, value_parser = ["HTTP", "TCP"])]
     kind: Option<String>,
 }

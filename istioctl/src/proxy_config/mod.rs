@@ -76,7 +76,7 @@ struct Section<P: Args> {
     #[command(flatten)]
     part: P,
     /// Output format
-    #[arg(short, long, value_enum, default_value = "table")]
+    #[arg(short, long, value_name = "FORM", value_enum, default_value = "table")]
     output: Form,
 }
 

@@ -8,7 +8,7 @@ use super::dump::{Entry, objects, rule, text, texts};
 
 #[derive(Debug, Args)]
 pub(super) struct Routes {
-    /// Only the route table of this name
+    /// Only the route table of this name [default: all]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 }

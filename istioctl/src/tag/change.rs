@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 
 use anyhow::{Context, anyhow, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use documents::yaml;
 use injector::cluster::error::ClusterError;
 use injector::cluster::hooks;
@@ -11,7 +11,7 @@ use injector::istio::revision_tag::{DEFAULT, reactivated};
 use kube::Client;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube_access::names;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::cluster_state::ClusterState;
 use super::plan::{TagPlan, WantedTag};
@@ -26,6 +26,16 @@ pub(super) struct SetTag {
     /// Set the tag without asking, even if another webhook injects the same pods
     #[arg(short = 'y', long)]
     skip_confirmation: bool,
+    /// Output format
+    #[arg(short, long, value_name = "FORM", value_enum, default_value = "text")]
+    output: ChangeForm,
+}
+
+/// Form of the result of a change.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ChangeForm {
+    Text,
+    Json,
 }
 
 /// Print the webhook configuration of a revision tag as YAML, and change nothing
@@ -36,6 +46,16 @@ pub(super) struct GenerateTag {
     /// Accepted without effect
     #[arg(short = 'y', long, hide = true)]
     skip_confirmation: bool,
+    /// Output format; JSON is a List
+    #[arg(short, long, value_name = "FORM", value_enum, default_value = "yaml")]
+    output: ObjectForm,
+}
+
+/// Form of Kubernetes objects.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ObjectForm {
+    Yaml,
+    Json,
 }
 
 /// Remove a revision tag
@@ -47,6 +67,9 @@ pub(super) struct RemoveTag {
     /// Remove the tag without asking, even if namespaces use it
     #[arg(short = 'y', long)]
     skip_confirmation: bool,
+    /// Output format
+    #[arg(short, long, value_name = "FORM", value_enum, default_value = "text")]
+    output: ChangeForm,
 }
 
 #[derive(Debug, Args)]
@@ -60,7 +83,7 @@ struct TagFlags {
     /// Change a tag that exists
     #[arg(long)]
     overwrite: bool,
-    /// Name of the tag's webhook configuration; istio-revision-tag-TAG by default
+    /// Name of the tag's webhook configuration [default: istio-revision-tag-TAG]
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     webhook_name: String,
     /// With the tag `default`, inject also pods without labels in namespaces without labels
@@ -133,11 +156,24 @@ impl SetTag {
                  hint: set the tag again with --overwrite when it has one",
             );
         }
-        let text = format!(
-            "Revision tag {tag:?} created, referencing control plane revision {revision:?}. To \
-             enable injection using this\nrevision tag, use 'kubectl label namespace <NAMESPACE> \
-             istio.io/rev={tag}'\n"
-        );
+        let text = match self.output {
+            ChangeForm::Text => format!(
+                "Revision tag {tag:?} created, referencing control plane revision {revision:?}. \
+                 To enable injection using this\nrevision tag, use 'kubectl label namespace \
+                 <NAMESPACE> istio.io/rev={tag}'\n"
+            ),
+            ChangeForm::Json => {
+                let deactivated: Vec<_> = plan.deactivated.iter().map(name_of).collect();
+                let webhook = name_of(&plan.configuration);
+                let set = json!({
+                    "tag": tag,
+                    "revision": revision,
+                    "webhook": webhook,
+                    "deactivated": deactivated,
+                });
+                format!("{set:#}\n")
+            }
+        };
         output::write(streams.output, &text).map_err(Failure::from_error)
     }
 }
@@ -155,12 +191,21 @@ impl GenerateTag {
         if let Some(caution) = plan.caution() {
             streams.say(&caution);
         }
-        let mut text = String::new();
-        for configuration in [&plan.configuration].into_iter().chain(&plan.deactivated) {
-            let document = yaml::to_string(configuration).context("writing YAML");
-            text.push_str("---\n");
-            text.push_str(&document.map_err(Failure::from_error)?);
-        }
+        let configurations: Vec<_> =
+            [&plan.configuration].into_iter().chain(&plan.deactivated).collect();
+        let text = match self.output {
+            ObjectForm::Yaml => {
+                let documents = configurations.iter().map(|configuration| {
+                    yaml::to_string(configuration).map(|document| format!("---\n{document}"))
+                });
+                documents.collect::<Result<String, _>>().context("writing YAML")
+            }
+            ObjectForm::Json => {
+                let list = json!({"apiVersion": "v1", "kind": "List", "items": configurations});
+                Ok(format!("{list:#}\n"))
+            }
+        };
+        let text = text.map_err(Failure::from_error)?;
         output::write(streams.output, &text).map_err(Failure::from_error)
     }
 }
@@ -175,19 +220,27 @@ impl RemoveTag {
         let removed = cluster::ask(cluster_client.flags, async |Cluster { client, name }| {
             self.remove(&client, streams).await.context(name)
         });
-        removed.map_err(Failure::from_error)?;
-        let text = format!("Revision tag {tag} removed\n");
+        let webhooks = removed.map_err(Failure::from_error)?;
+        let text = match self.output {
+            ChangeForm::Text => format!("Revision tag {tag} removed\n"),
+            ChangeForm::Json => format!("{:#}\n", json!({"tag": tag, "webhooks": webhooks})),
+        };
         output::write(streams.output, &text).map_err(Failure::from_error)
     }
 
-    async fn remove(&self, client: &Client, streams: &mut Streams<'_>) -> anyhow::Result<()> {
+    /// Removes the tag. Returns the names of its webhook configurations.
+    async fn remove(
+        &self,
+        client: &Client,
+        streams: &mut Streams<'_>,
+    ) -> anyhow::Result<Vec<String>> {
         let Self { tag, .. } = self;
         let state = ClusterState::read(client, streams).await?;
         let configurations: Vec<_> = state.of_tag(tag).map(|parsed| parsed.name.clone()).collect();
         if configurations.is_empty() {
             bail!(
                 "cannot remove tag {tag:?}: cannot find MutatingWebhookConfiguration for tag\n  \
-                 hint: istioctl tag list shows the tags"
+                 hint: `tag list` shows the tags"
             );
         }
         let namespaces = state.namespaces_of(tag);
@@ -211,17 +264,18 @@ impl RemoveTag {
             }
         }
         let api = hooks::api(client.clone());
-        for name in configurations {
-            let deleted = api.delete(&name, &DeleteParams::default()).await;
-            deleted.map_err(ClusterError::from).with_context(|| title(&name))?;
+        for name in &configurations {
+            let deleted = api.delete(name, &DeleteParams::default()).await;
+            deleted.map_err(ClusterError::from).with_context(|| title(name))?;
         }
-        Ok(())
+        Ok(configurations)
     }
 }
 
 /// Asks the user to confirm a change.
 fn confirm(caution: &str, streams: &mut Streams<'_>) -> anyhow::Result<bool> {
-    streams.say(&format!("{caution}\nProceed with operation? [y/N]"));
+    // Without the question, the command would wait for no visible reason.
+    streams.complain(&format!("{caution}\nProceed with operation? [y/N]"));
     let mut answer = String::new();
     BufReader::new(&mut *streams.input).read_line(&mut answer).context("standard input")?;
     Ok(["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()))

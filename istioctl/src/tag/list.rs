@@ -14,7 +14,7 @@ use crate::{Failure, Streams, cluster, output};
 #[derive(Debug, Args)]
 pub(super) struct ListTags {
     /// Output format
-    #[arg(short, long, value_enum, default_value = "table")]
+    #[arg(short, long, value_name = "FORM", value_enum, default_value = "table")]
     output: Form,
 }
 

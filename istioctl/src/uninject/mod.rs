@@ -6,12 +6,13 @@ mod tally;
 use clap::Args;
 use injector::manifest::Document;
 
+use crate::exit_code::CommandOutcome;
 use crate::files::{each_finding, edit_all};
 use crate::inputs::InputFlags;
-use crate::output_flags::OutputFlags;
-use crate::{Failure, Outcome, Streams};
+use crate::output_flags::{Destination, OutputFlags};
+use crate::{Failure, Streams};
 use document::uninjected_document;
-use tally::Tally;
+use tally::UninjectionTally;
 
 /// Remove the sidecar from the workloads of files
 ///
@@ -32,34 +33,44 @@ pub(super) struct Uninject {
     files: InputFlags,
     #[command(flatten)]
     output: OutputFlags,
+    /// Fail if an injected object stays, because its kind or API version is unknown
+    #[arg(long)]
+    strict: bool,
 }
 
 impl Uninject {
     /// Reads, removes the sidecars, and writes only if everything succeeded.
-    pub(super) fn run(&self, streams: &mut Streams<'_>) -> Result<Outcome, Failure> {
-        let destination = self.output.destination();
+    pub(super) fn run(&self, streams: &mut Streams<'_>) -> Result<CommandOutcome, Failure> {
+        let destination = self.output.destination()?;
         self.files.refuse_standard_input(destination)?;
         let files = self.files.read(streams).map_err(Failure::Errors)?;
         let rules = self.files.pod_templates();
         let edit = |document: &Document<'_>| uninjected_document(document, rules);
-        let (restored, errors) = edit_all(&files, edit);
-        let mut tally = Tally::default();
+        let (restored, mut errors) = edit_all(&files, edit);
+        let explained = matches!(destination, Destination::Explanation { .. });
+        let mut tally = UninjectionTally::default();
         for (file, finding) in each_finding(&restored) {
             let place = format!("{file}: document {}", finding.document);
             for message in finding.warning_messages(&format!("{place}: ")) {
                 streams.say(&message);
             }
-            if let Some(unknown) = finding.surprise(&place) {
-                streams.say(&format!("warning: {unknown:#}"));
+            match finding.surprise(&place) {
+                Some(unknown) if self.strict => errors.push(unknown),
+                Some(unknown) if !explained => streams.say(&format!("warning: {unknown:#}")),
+                _ => {}
             }
             tally.add(finding);
         }
+        errors.extend(destination.explain(&restored, CHANGE, streams).err());
         if !errors.is_empty() {
             return Err(Failure::Errors(errors));
         }
-        destination.write(restored, "uninjected", &tally, streams)
+        destination.write(restored, CHANGE, &tally, streams)
     }
 }
+
+/// Word for an object that changes.
+const CHANGE: &str = "uninjected";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -67,4 +78,5 @@ Examples:
   istioctl uninject -R -f manifests --in-place
   istioctl uninject -R -f manifests -o diff | less
   istioctl uninject -R -f manifests --check
+  istioctl uninject -f injected.yaml --explain
   kubectl get deployment web -o yaml | istioctl uninject -f - | kubectl replace -f -";

@@ -6,7 +6,7 @@ use crate::finding::{Finding, FindingResult};
 
 /// Counts for all files.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Tally {
+pub(super) struct UninjectionTally {
     uninjected: usize,
     /// Pod templates without an injection.
     not_injected: usize,
@@ -14,7 +14,7 @@ pub(super) struct Tally {
     others: usize,
 }
 
-impl Tally {
+impl UninjectionTally {
     /// Counts an object.
     pub(super) fn add(&mut self, finding: &Finding) {
         match finding.result {
@@ -26,7 +26,7 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for UninjectionTally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { uninjected, not_injected, others } = self;
         write!(f, "{uninjected} uninjected, {not_injected} not injected, {others} of other kinds")

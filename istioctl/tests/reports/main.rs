@@ -9,7 +9,9 @@ mod check_inject;
 #[path = "../../../injector/tests/webhook/client.rs"]
 #[allow(dead_code, reason = "the tests of the server use all of it")]
 mod client;
+mod client_flags;
 mod command;
+mod describe;
 #[path = "../../../injector/tests/cluster/fixture.rs"]
 #[allow(dead_code, reason = "the stories of the cluster use all of it")]
 mod fixture;
@@ -48,11 +50,12 @@ fn main() -> Result<ExitCode> {
     // Each story speaks of all pods of the cluster.
     arguments.test_threads = Some(1);
     let server = Arc::new(ApiServers::start(&programs, 1)?);
-    let stories: [(&str, Story); 10] = [
+    let stories: [(&str, Story); 13] = [
         ("check_inject_lists_pods_to_restart", istioctl::lists_pods_to_restart),
         ("check_inject_explains_a_pod", istioctl::explains_a_pod),
         ("check_inject_matches_the_api_server", istioctl::matches_the_api_server),
         ("check_inject_reads_files", check_inject::reads_files),
+        ("describe_explains_traffic_of_a_pod", describe::describes_a_pod),
         ("tag_is_set_moved_and_removed", tag::is_set_moved_and_removed),
         ("kube_inject_equals_the_webhook", kube_inject::equals_the_webhook),
         ("kube_inject_finds_the_configuration", kube_inject::finds_the_configuration),
@@ -65,6 +68,10 @@ fn main() -> Result<ExitCode> {
             kube_inject::kube_inject_without_files_equals_the_webhook,
         ),
         ("analyze_reports_injection", analyze::reports_injection),
+        ("flags_impersonate_users_and_groups", client_flags::impersonates_users_and_groups),
+        ("flags_select_by_sets_of_labels", client_flags::selects_by_sets_of_labels),
+        ("version_counts_images", client_flags::version_counts_images),
+        ("outputs_match_their_schemas", client_flags::outputs_match_their_schemas),
     ];
     let trials = stories.into_iter().map(|(name, story)| {
         let server = Arc::clone(&server);

@@ -17,7 +17,7 @@ use crate::environment::Environment;
 use crate::supervisor::envoy_child::become_envoy;
 use crate::{agent, commands, log};
 
-/// Runs the program. Exits with 0 on success, 1 on failure and 2 for an invalid command line.
+/// Runs the program.
 pub fn main(
     arguments: impl IntoIterator<Item = OsString>,
     environment: impl IntoIterator<Item = (OsString, OsString)>,
@@ -144,6 +144,14 @@ fn complain(message: &str) {
 }
 
 const USAGE: u8 = 2;
+
+/// The table of the reference page.
+#[cfg(test)]
+pub(crate) const EXIT_CODES: [(u8, &str); 3] = [
+    (0, "done; `proxy`: drained after SIGTERM or SIGINT, or ended by `/quitquitquit`"),
+    (1, "failed; stderr has the reason"),
+    (USAGE, "invalid command line, environment variable, annotation or file of the configuration"),
+];
 
 #[cfg(test)]
 mod tests {

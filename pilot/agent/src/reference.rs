@@ -4,6 +4,7 @@ use clap::CommandFactory;
 use reference_pages::{Page, code};
 
 use crate::arguments::Arguments;
+use crate::cli::EXIT_CODES;
 use crate::config::annotations::ANNOTATIONS;
 use crate::environment::variables::{Effect, FAMILIES, VARIABLES, Variable};
 use crate::layout::{PLACES, PORTS};
@@ -21,8 +22,7 @@ fn reference() -> String {
     };
     Page::new("pilot-agent")
         .text(
-            "The exit code is 0 on success, 1 on failure and 2 for an invalid command line. \
-             `proxy` warns of unknown flags, since old templates pass flags that no longer exist. \
+            "`proxy` warns of unknown flags, since old templates pass flags that no longer exist. \
              Layers of `ProxyConfig` by rising precedence: Istio's defaults, `defaultConfig` of \
              the mesh file, flags, the variable `PROXY_CONFIG`, the annotation \
              `proxy.istio.io/config`, the annotations `sidecar.istio.io/discoveryAddress` and \
@@ -81,6 +81,7 @@ fn reference() -> String {
                 })
                 .collect(),
         )
+        .exit_codes(&EXIT_CODES)
         .into_text()
 }
 
@@ -91,4 +92,9 @@ fn row_without_effect(variable: &Variable, reason: &str, level: &str) -> [String
 #[test]
 fn page_is_current() {
     reference_pages::check("reference/pilot-agent.md", &reference());
+}
+
+#[test]
+fn manual_is_current() {
+    reference_pages::check_manual(Arguments::command());
 }

@@ -13,7 +13,7 @@ use crate::args::{Arguments, Command, LogArgs};
 use crate::environment::Environment;
 use crate::server;
 
-/// Runs the program. Exits with 0 on success, 1 on failure and 2 for an invalid command line.
+/// Runs the program.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
@@ -82,3 +82,11 @@ fn complain(message: &str) {
 }
 
 const USAGE: u8 = 2;
+
+/// The table of the reference page.
+#[cfg(test)]
+pub(crate) const EXIT_CODES: [(u8, &str); 3] = [
+    (0, "done; the server: ended by SIGTERM or SIGINT"),
+    (1, "failed; stderr has the reason"),
+    (USAGE, "invalid command line, log filter or environment variable"),
+];

@@ -5,6 +5,7 @@ use reference_pages::{Page, code};
 
 use crate::args::Arguments;
 use crate::certificates::CA_METRICS;
+use crate::cli::EXIT_CODES;
 use crate::debug::PAGES;
 use crate::environment::WITHOUT_EFFECT;
 use crate::metrics::METRICS;
@@ -17,8 +18,7 @@ fn reference() -> String {
         metrics.map(|(name, labels, help)| [code(name), code(labels), (*help).to_owned()]);
     Page::new("pilot-discovery")
         .text(
-            "The exit code is 0 after SIGTERM and SIGINT, 1 on failure and 2 for an invalid command \
-             line. An empty address switches a listener off.",
+            "An empty address switches a listener off. See also [Installation](../install.md).",
         )
         .flags(&Arguments::command())
         .heading(2, "Environment")
@@ -38,10 +38,16 @@ fn reference() -> String {
         .heading(2, "Metrics")
         .text("On `--monitoringAddr`, at `/metrics`. Names are Istio's where they mean the same.")
         .table(["metric", "labels", "meaning"], metrics.collect())
+        .exit_codes(&EXIT_CODES)
         .into_text()
 }
 
 #[test]
 fn page_is_current() {
     reference_pages::check("reference/pilot-discovery.md", &reference());
+}
+
+#[test]
+fn manual_is_current() {
+    reference_pages::check_manual(Arguments::command());
 }

@@ -127,7 +127,7 @@ fn no_difference(fixture: &Fixture, rendered: &str, args: &[&str]) -> Result<()>
 
 /// Returns the resource versions of all applied objects. If they stay the same, nothing was
 /// written, whatever a tool reports.
-fn versions(fixture: &Fixture, rendered: &str) -> Result<Vec<Value>> {
+pub(crate) fn versions(fixture: &Fixture, rendered: &str) -> Result<Vec<Value>> {
     let objects = live(fixture, rendered)?.into_iter();
     Ok(objects.map(|mut object| object["metadata"]["resourceVersion"].take()).collect())
 }

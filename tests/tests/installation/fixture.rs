@@ -6,14 +6,13 @@ use anyhow::{Context, Result, bail, ensure};
 use e2e::api_servers::ApiServers;
 use e2e::kubectl::Kubectl;
 use e2e::manifests::Composition;
+use e2e::namespace_cleanup::Leftovers;
 use e2e::process::Process;
 use e2e::programs::Programs;
 use e2e::wait;
 use serde_json::Value;
 use std::time::Duration;
 use tokio::runtime::Runtime;
-
-use crate::namespace_cleanup::Leftovers;
 
 pub(crate) struct Fixture {
     pub(crate) programs: Programs,
@@ -75,7 +74,9 @@ impl Fixture {
     pub(crate) fn clear(&self) -> Result<()> {
         let left = |kinds: &str| -> Result<Vec<String>> {
             let listed = self.kubectl().must(["get", kinds, "--output=name"])?;
-            let is_ours = |name: &&str| name.contains("injector") || name.contains("istio");
+            let is_ours = |name: &&str| {
+                ["injector", "istio", "pilot-discovery"].iter().any(|part| name.contains(part))
+            };
             Ok(listed.lines().filter(is_ours).map(str::to_owned).collect())
         };
         let cluster_wide = left(
@@ -182,9 +183,10 @@ fn others_kinds() -> String {
     definitions.join("\n---\n")
 }
 
-const OTHERS_KINDS: [(&str, &str, &str); 4] = [
+const OTHERS_KINDS: [(&str, &str, &str); 5] = [
     ("cert-manager.io", "Certificate", "certificates"),
     ("cert-manager.io", "Issuer", "issuers"),
+    ("monitoring.coreos.com", "PodMonitor", "podmonitors"),
     ("monitoring.coreos.com", "PrometheusRule", "prometheusrules"),
     ("monitoring.coreos.com", "ServiceMonitor", "servicemonitors"),
 ];

@@ -7,6 +7,7 @@
 
 mod apply;
 mod beside_istiod;
+mod chart;
 mod direct_calls;
 mod files;
 mod fixture;
@@ -16,7 +17,6 @@ mod issued;
 mod migration;
 mod monitoring;
 mod mounted_volumes;
-mod namespace_cleanup;
 mod pods;
 mod require_injection;
 mod revisions;
@@ -71,6 +71,7 @@ fn trials(fixture: Option<&Arc<Fixture>>) -> Vec<Trial> {
         apply::repeated_apply_by_every_tool_changes_nothing
         apply::removed_entry_disappears
         apply::pod_security_standard_accepts_all_our_pods
+        chart::release_is_installed_upgraded_and_uninstalled
         starting::first_installation_rejects_no_pod
         guard::injector_account_can_change_only_ca_bundle
         guard::revision_has_its_own_guard_policies

@@ -83,6 +83,52 @@ pub(crate) struct Endpoint {
     pub(crate) interval: String,
 }
 
+/// monitoring.coreos.com/v1 `PodMonitor`
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct PodMonitorSpec {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) job_label: Option<String>,
+    pub(crate) selector: LabelSelector,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) namespace_selector: Option<NamespaceSelector>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) pod_target_labels: Option<Vec<String>>,
+    pub(crate) pod_metrics_endpoints: Vec<PodEndpoint>,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NamespaceSelector {
+    pub(crate) any: bool,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PodEndpoint {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) port: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) path: Option<String>,
+    pub(crate) interval: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) relabelings: Option<Vec<Relabeling>>,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Relabeling {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) action: Option<String>,
+    pub(crate) source_labels: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) target_label: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) regex: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) replacement: Option<String>,
+}
+
 /// monitoring.coreos.com/v1 `PrometheusRule`
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]

@@ -82,6 +82,7 @@ pub(crate) fn mesh_renderings() -> &'static [Rendering] {
         let programs = Programs::find().unwrap();
         let compositions = [
             Composition::new(&["mesh-prometheus", "mesh-grafana"]),
+            Composition::new(&["mesh-prometheus-pods", "mesh-ha"]),
             Composition {
                 components: &["mesh-prometheus", "mesh-revision"],
                 tags: &["prod", "pre-prod"],
@@ -125,7 +126,7 @@ const FEATURES: Composition = Composition {
     ],
     ..CANARY
 };
-const COMPOSITIONS: [Composition; 42] = [
+const COMPOSITIONS: [Composition; 44] = [
     BASE,
     AUTO,
     CANARY,
@@ -151,6 +152,8 @@ const COMPOSITIONS: [Composition; 42] = [
     Composition::new(&["no-namespace"]),
     Composition::new(&["openshift"]),
     Composition::new(&["prometheus"]),
+    Composition::new(&["prometheus-pods", "proxies-prometheus"]),
+    Composition { components: &["prometheus-pods", "revision"], ..CANARY },
     Composition::new(&["reports"]),
     Composition::new(&["require-injection"]),
     Composition::new(&["trust-probe"]),

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod alerts;
 #[cfg(test)]
+mod chart;
+#[cfg(test)]
 mod custom;
 #[cfg(test)]
 mod documents;
@@ -43,7 +45,9 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBind
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
-use crate::custom::{CertificateSpec, Custom, IssuerSpec, PrometheusRuleSpec, ServiceMonitorSpec};
+use crate::custom::{
+    CertificateSpec, Custom, IssuerSpec, PodMonitorSpec, PrometheusRuleSpec, ServiceMonitorSpec,
+};
 use crate::documents::{base, documents, manifests, mesh_renderings, renderings, retyped};
 
 #[test]
@@ -72,6 +76,7 @@ fn every_field_exists_in_its_kind() {
                 "Namespace" => retyped::<Namespace>(&document),
                 "NetworkPolicy" => retyped::<NetworkPolicy>(&document),
                 "PodDisruptionBudget" => retyped::<PodDisruptionBudget>(&document),
+                "PodMonitor" => retyped::<Custom<PodMonitorSpec>>(&document),
                 "PrometheusRule" => retyped::<Custom<PrometheusRuleSpec>>(&document),
                 "Role" => retyped::<Role>(&document),
                 "RoleBinding" => retyped::<RoleBinding>(&document),
@@ -100,6 +105,8 @@ fn every_component_is_rendered() {
         let tag = (!rendering.composition.tags.is_empty()).then_some("tag");
         rendering.composition.components.iter().copied().chain(tag)
     });
+    // It takes an address: `monitoring`.
+    let rendered = rendered.chain(["runbooks"]);
     assert_eq!(rendered.map(str::to_owned).collect::<BTreeSet<_>>(), folders);
 }
 

@@ -28,7 +28,7 @@ fn own<T: DeserializeOwned>(kind: &str, name: &str) -> T {
 }
 
 #[test]
-fn whole_mesh_has_the_base_unchanged_but_for_the_proxys_image() {
+fn whole_mesh_has_the_base_unchanged_but_for_images() {
     let by_name = |objects: &[Value]| -> BTreeMap<String, Value> {
         let name = |object: &Value| format!("{} {}", object["kind"], object["metadata"]["name"]);
         objects.iter().map(|object| (name(object), object.clone())).collect()
@@ -48,11 +48,21 @@ fn whole_mesh_has_the_base_unchanged_but_for_the_proxys_image() {
         );
     }
     let text = |file: &str| std::fs::read_to_string(manifests().join(file)).unwrap();
-    let expected = text("base/values.yaml").replace(
-        "    image: proxyv2\n",
-        "    # A name with a slash is taken as it is, without hub and tag.\n    \
-         image: outrigger/proxyv2:0.1.0\n",
-    );
+    let images = [
+        (
+            "  hub: istio\n  tag: 1.28.0\n",
+            "  # Registry and tag of the images in injected pods.\n  hub: outrigger\n  tag: 0.1.0\n",
+        ),
+        (
+            "    # A name with a slash is taken as it is, without hub and tag.\n    \
+             image: outrigger/istio-init:0.1.0\n",
+            "    image: istio-init\n",
+        ),
+    ];
+    let expected = images.iter().fold(text("base/values.yaml"), |text, (from, to)| {
+        assert!(text.contains(from), "{from}");
+        text.replace(from, to)
+    });
     assert_eq!(text("mesh/values.yaml"), expected);
 }
 

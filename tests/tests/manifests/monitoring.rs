@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use e2e::programs::repository;
+use e2e::manifests;
+use e2e::programs::{Programs, repository};
 use serde_json::Value;
 
 use crate::custom::{Custom, PrometheusRuleSpec};
@@ -11,10 +12,12 @@ use crate::documents::{Rendering, mesh_renderings, renderings};
 
 #[test]
 fn every_alert_has_a_description() {
-    let all = renderings().iter().chain(mesh_renderings());
-    for rendering in all.filter(|one| one.has("prometheus") || one.has("mesh-prometheus")) {
-        let rules: Custom<PrometheusRuleSpec> = rendering.one("PrometheusRule");
-        let rules: Vec<_> = rules.spec.groups.into_iter().flat_map(|group| group.rules).collect();
+    let mut count = 0;
+    for rendering in renderings().iter().chain(mesh_renderings()) {
+        let rules: Vec<Custom<PrometheusRuleSpec>> = rendering.all("PrometheusRule");
+        let groups = rules.into_iter().flat_map(|one| one.spec.groups);
+        let rules: Vec<_> = groups.flat_map(|group| group.rules).collect();
+        count += rules.len();
         let names: BTreeSet<&str> = rules.iter().map(|rule| rule.alert.as_str()).collect();
         assert_eq!(names.len(), rules.len(), "each alert has a name of its own");
         for rule in &rules {
@@ -22,7 +25,59 @@ fn every_alert_has_a_description() {
             for key in ["summary", "description"] {
                 assert!(rule.annotations[key].ends_with('.'), "{}: {key}", rule.alert);
             }
+            let runbook = format!("{DEFAULT_RUNBOOKS}#{}", rule.alert.to_lowercase());
+            assert_eq!(rule.annotations["runbook_url"], runbook);
         }
+    }
+    assert!(count > 100, "{count} alerts");
+}
+
+#[test]
+fn component_sets_the_page_of_every_runbook() {
+    let components =
+        ["prometheus", "mesh-prometheus", "trust-probe", "reports", "runbooks", "mesh-revision"];
+    let page = "https://git.example.com/outrigger/docs/alerts.md?plain=1";
+    let texts = [("runbooks", "url", page), ("revision", "revision", "canary")];
+    let programs = Programs::find().unwrap();
+    let text = manifests::render(&programs, "mesh", &components, &texts).unwrap();
+    let runbooks = text.lines().filter(|line| line.contains("runbook_url: "));
+    let runbooks: Vec<_> = runbooks.map(|line| line.trim()).collect();
+    assert!(runbooks.len() > 30, "{runbooks:?}");
+    let begin = format!("runbook_url: {page}#");
+    assert!(runbooks.iter().all(|line| line.starts_with(&begin)), "{runbooks:?}");
+    assert!(!text.contains(DEFAULT_RUNBOOKS) && !text.contains("name: runbooks"));
+}
+
+/// With both kinds, each replica would be scraped twice.
+#[test]
+fn replicas_are_scraped_by_one_monitor() {
+    for rendering in renderings().iter().chain(mesh_renderings()) {
+        let monitors = rendering.documents.iter().filter(|one| {
+            let is_monitor = one["kind"] == "ServiceMonitor" || one["kind"] == "PodMonitor";
+            is_monitor && one["metadata"]["name"] != "istio-proxies"
+        });
+        let by_program: Vec<_> = monitors.map(|one| &one["metadata"]["labels"]["app"]).collect();
+        let distinct: BTreeSet<_> = by_program.iter().map(ToString::to_string).collect();
+        assert_eq!(distinct.len(), by_program.len(), "{:?}", rendering.composition);
+    }
+}
+
+/// The job of alerts and dashboard has the name of the Service behind a `ServiceMonitor`; a
+/// `PodMonitor` has to set it.
+#[test]
+fn pod_monitor_sets_the_job_of_the_alerts() {
+    let pods = renderings().iter().filter(|one| one.has("prometheus-pods"));
+    for rendering in pods {
+        let monitors = rendering.documents.iter().filter(|one| one["kind"] == "PodMonitor");
+        let mut monitors = monitors.filter(|one| one["metadata"]["name"] != "istio-proxies");
+        let endpoint = &monitors.next().unwrap()["spec"]["podMetricsEndpoints"][0];
+        let relabeling = &endpoint["relabelings"][0];
+        assert_eq!(relabeling["targetLabel"], "job");
+        let job = relabeling["replacement"].as_str().unwrap().replace("$1", "canary");
+        let rules = rendering.documents.iter().find(|one| one["kind"] == "PrometheusRule");
+        let expressions = rules.unwrap().to_string();
+        assert!(expressions.contains("sidecar-injector-metrics(-.+)?"), "{expressions}");
+        assert_eq!(job, "sidecar-injector-metrics-canary");
     }
 }
 
@@ -67,3 +122,6 @@ fn dashboard_has_the_label_grafana_needs() {
         }
     }
 }
+
+/// The page without the component `runbooks`: a reserved name, which nobody's host has.
+const DEFAULT_RUNBOOKS: &str = "https://outrigger.example/alerts.html";

@@ -38,6 +38,12 @@ pub(crate) fn istioctl_shows_proxies_and_their_configuration(cluster: &Cluster) 
 
     let why = istioctl(cluster, &["x", "why", cluster_name, "--proxy", &proxy])?;
     ensure!(why.contains("\n  Service shop/web\n"), "{why}");
+    // PERMISSIVE is the last mode of the stories before.
+    let graph = istioctl(cluster, &["x", "graph", "-n", "shop"])?;
+    let row = graph.lines().find(|line| line.split_whitespace().nth(1) == Some("web"));
+    ensure!(row.is_some_and(|row| row.contains("mutual TLS or plain text")), "{graph}");
+    let described = istioctl(cluster, &["x", "describe", "pod", &web_proxy])?;
+    ensure!(described.contains("captured by the sidecar, port 15006"), "{described}");
     match istioctl(cluster, &["proxy-status", "nothing.shop"]) {
         Ok(status) => bail!("a proxy that does not exist: {status}"),
         Err(error) => {

@@ -13,6 +13,7 @@ use kube_access::{kubeconfig, names, with_causes};
 
 /// Flags that select the cluster and the objects in it.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Cluster")]
 pub(super) struct ClusterArgs {
     /// Kubeconfig file [default: that of the environment, else the pod's service account].
     #[arg(long, value_name = "FILE")]

@@ -18,7 +18,7 @@ use crate::serving::ServingCertificate;
 use crate::status::Status;
 use anyhow::{Context, Result};
 use clap::error::ErrorKind as UsageKind;
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use jiff::{SignedDuration, Timestamp};
 use local_files::{FileSet, SetFile};
 use tokio::signal::unix::{SignalKind, signal};
@@ -31,7 +31,7 @@ use state_report::StateReport;
 
 /// Issues, rotates and publishes the certificates of an admission webhook.
 #[derive(Debug, Parser)]
-#[command(name = "webhook-certs", version)]
+#[command(name = "webhook-certs", version, after_help = EXIT_CODES)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -41,6 +41,11 @@ pub struct Cli {
 }
 
 impl Cli {
+    /// Parses the command line of the process; ends it after help and invalid usage.
+    pub fn from_process() -> Self {
+        Self::from_arg_matches(&grammar().get_matches()).unwrap_or_else(|error| error.exit())
+    }
+
     /// Filter of the log on stderr.
     pub fn log_filter(&self) -> EnvFilter {
         // The client logs each error response, and each body that it cannot decode. Our messages say
@@ -48,6 +53,18 @@ impl Cli {
         let quiet = "kube_client::client=off,kube_client::client::tls=warn";
         EnvFilter::new(format!("{quiet},{}", self.log))
     }
+}
+
+/// Returns the commands, with the defaults of all flags in the help.
+fn grammar() -> clap::Command {
+    Cli::command().mut_subcommands(rotation_args::with_defaults)
+}
+
+/// Hides a flag about the reconciliation by replicas. The flags of the replicas are accepted, since
+/// the delays among them change when `status` expects the next phase.
+fn without_server_flag(arg: Arg) -> Arg {
+    let of_server = arg.get_help_heading() == Some(rotation_args::HEADING);
+    arg.hide(of_server)
 }
 
 #[derive(Debug, Subcommand)]
@@ -66,6 +83,7 @@ enum Command {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = STATUS_CODES, mut_args(without_server_flag))]
 struct StatusArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -84,6 +102,7 @@ enum OutputFormat {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES, mut_args(without_server_flag))]
 struct RotateArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -135,6 +154,7 @@ impl FromStr for RevokeTarget {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
 struct IssueArgs {
     /// DNS name or address of the leaf; may be repeated.
     #[arg(long = "dns", value_name = "NAME", required = true)]
@@ -150,6 +170,14 @@ struct IssueArgs {
     #[arg(long)]
     new_ca: bool,
 }
+
+/// The table of the reference page.
+#[cfg(test)]
+const EXIT_CODES: [(u8, &str); 3] = [
+    (0, "done; `serve`: ended by SIGTERM or SIGINT"),
+    (1, "failed; `status`: there is no usable CA, or a webhook entry does not trust it"),
+    (2, "invalid command line"),
+];
 
 /// Runs a command.
 pub fn run(cli: Cli) -> Result<ExitCode> {
@@ -290,6 +318,11 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
         .build()
         .context("cannot start the runtime")
 }
+
+const EXIT_CODES: &str = "Exit codes:\n  0  done\n  1  failed\n  2  invalid usage";
+
+const STATUS_CODES: &str = "Exit codes:\n  0  every webhook entry trusts the CA\n  1  failed, no \
+                            usable CA, or an entry that does not trust it\n  2  invalid usage";
 
 fn print(lines: &[String]) -> Result<()> {
     let mut stdout = std::io::stdout().lock();

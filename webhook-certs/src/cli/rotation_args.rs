@@ -8,9 +8,12 @@ use jiff::SignedDuration;
 
 use crate::options::{ForeignCa, Parameters, Signer};
 
+/// Heading of the flags in the help.
+pub(crate) const HEADING: &str = "Certificate";
+
 /// Lifetimes of certificates and intervals of the reconciliation; the defaults suit any cluster.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Certificate")]
+#[command(next_help_heading = HEADING)]
 pub struct RotationArgs {
     /// Lifetime of a new CA, for example 8760h.
     #[arg(long, value_name = "DURATION", value_parser = duration)]

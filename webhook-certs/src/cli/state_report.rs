@@ -96,7 +96,8 @@ impl StateReport {
                 });
             }
         }
-        if entries.is_empty() {
+        // The CA of workloads is in no webhook configuration.
+        if entries.is_empty() && !options.webhook_configurations.is_empty() {
             problems.push(format!(
                 "no webhook entry calls the Service {}/{} in {}; hint: apply the webhook \
                  configuration, or check --webhook-configuration",

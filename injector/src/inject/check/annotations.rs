@@ -5,7 +5,7 @@ use reason::{Reason, words};
 use serde_json::{Map, Value};
 
 use crate::inject::policy;
-use crate::istio::scrape_settings;
+use crate::istio::{labels, scrape_settings};
 use crate::kubernetes::quantity;
 use crate::settings::annotation_kind::switch;
 use crate::settings::annotations::{Annotations, HONOURED, key};
@@ -116,10 +116,9 @@ const ANNOTATION: KeyLocation =
 impl KeyLocation {
     /// Returns the keys that are known as labels or as annotations.
     fn known(&self) -> impl Iterator<Item = &'static str> {
-        let labels: &[&str] = if self.word == LABEL.word { &LABELS } else { &ANNOTATIONS };
-        let honoured = HONOURED.iter().map(|honoured| honoured.key);
-        let honoured = honoured.filter(|_| self.word == ANNOTATION.word);
-        labels.iter().copied().chain(honoured)
+        let is_label = self.word == LABEL.word;
+        let annotations = HONOURED.iter().map(|honoured| honoured.key).chain(ANNOTATIONS);
+        labels::of_pods().filter(move |_| is_label).chain(annotations.filter(move |_| !is_label))
     }
 
     /// Warns about an unknown key that resembles one of Istio's, or that is known only in the other
@@ -183,32 +182,6 @@ const ANNOTATIONS: [&str; 17] = [
     "sidecar.istio.io/enableCoreDump",
     "sidecar.istio.io/extraStatTags",
     "topology.istio.io/controlPlaneClusters",
-];
-
-/// Istio's labels for pods.
-const LABELS: [&str; 22] = [
-    "gateway.istio.io/managed",
-    "istio.io/connect-strategy",
-    "istio.io/dataplane-mode",
-    "istio.io/gateway-name",
-    "istio.io/ingress-use-waypoint",
-    "istio.io/rev",
-    "istio.io/tag",
-    "istio.io/use-waypoint",
-    "istio.io/use-waypoint-namespace",
-    "istio.io/waypoint-for",
-    "networking.istio.io/enable-autoallocate-ip",
-    "networking.istio.io/gatewayPort",
-    "networking.istio.io/tunnel",
-    "operator.istio.io/component",
-    "security.istio.io/tlsMode",
-    "service.istio.io/canonical-name",
-    "service.istio.io/canonical-revision",
-    "service.istio.io/workload-name",
-    "sidecar.istio.io/inject",
-    "topology.istio.io/cluster",
-    "topology.istio.io/network",
-    "topology.istio.io/subzone",
 ];
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
-use clap::{ArgAction, Parser};
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser};
 use kube_access::names;
-use webhook_certs::cli::rotation_args::RotationArgs;
+use webhook_certs::cli::rotation_args::{self, RotationArgs};
 use webhook_certs::server_names;
 use webhook_certs::serving::tls_parameters::MinimumVersion;
 
@@ -20,7 +20,7 @@ use crate::webhook::telemetry::log::Levels;
 /// In a cluster it reads its configuration from `ConfigMap`s and maintains its own certificate.
 /// Elsewhere, and for each named file, it uses only files and built-in defaults.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "sidecar-injector", version)]
+#[command(name = "sidecar-injector", version, after_help = EXIT_CODES)]
 pub struct Args {
     /// Configuration of injection.
     #[command(flatten)]
@@ -60,6 +60,18 @@ pub struct Args {
     /// Log levels and format.
     #[command(flatten)]
     pub log: LogArgs,
+}
+
+impl Args {
+    /// Parses the command line of the process; ends it after help and invalid usage.
+    pub fn from_process() -> Self {
+        Self::from_arg_matches(&grammar().get_matches()).unwrap_or_else(|error| error.exit())
+    }
+}
+
+/// Returns the flags, with the defaults of all of them in the help.
+pub(in crate::webhook) fn grammar() -> clap::Command {
+    rotation_args::with_defaults(Args::command())
 }
 
 /// Flags of the configuration.
@@ -250,6 +262,8 @@ fn listen_address(text: &str) -> Result<SocketAddr, String> {
 }
 
 const CLUSTER: &str = "Cluster";
+const EXIT_CODES: &str = "Exit codes:\n  0  terminated by a signal\n  1  failed\n  2  invalid usage or \
+                          configuration";
 
 #[cfg(test)]
 mod tests {

@@ -48,7 +48,9 @@ pub(super) async fn round(
             tally.add(&pod, sidecar_state);
         }
     };
-    pods::each(client.clone(), None, PAGE, count).await.map_err(failed("list pods"))?;
+    pods::each(client.clone(), pods::Selection::default(), PAGE, count)
+        .await
+        .map_err(failed("list pods"))?;
     Ok(tally)
 }
 

@@ -172,7 +172,7 @@ pub(super) fn terms(rule: &str) -> Vec<String> {
         };
         terms.push(format!("{not}{option} {value}"));
     }
-    terms.sort();
+    terms.sort_unstable();
     terms
 }
 

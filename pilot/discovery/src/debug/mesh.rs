@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use pilot_registry::endpoint::Endpoint;
-use pilot_registry::service::Service;
+use pilot_registry::service::{ExportTo, Service};
+use pilot_routing::peer_authentication::PeerAuthentications;
 use serde_json::{Value, json};
 
 use crate::publish::Publisher;
@@ -31,6 +32,10 @@ fn service_json(service: &Service) -> Value {
         "ports": ports.collect::<Value>(),
         "resolution": format!("{:?}", service.resolution),
         "exportTo": format!("{:?}", service.export_to),
+        "exportedTo": match &service.export_to {
+            ExportTo::All => None,
+            ExportTo::Namespaces(namespaces) => Some(texts(namespaces)),
+        },
     })
 }
 
@@ -43,16 +48,21 @@ pub(super) fn endpoints(publisher: &Publisher) -> Value {
             Some(json!({
                 "service": service.hostname.as_str(),
                 "port": port.number,
-                "endpoints": set.endpoints.iter().map(endpoint_json).collect::<Value>(),
+                "endpoints": set
+                    .endpoints
+                    .iter()
+                    .map(|endpoint| endpoint_json(endpoint, &state.policies))
+                    .collect::<Value>(),
             }))
         })
     });
     ports.collect()
 }
 
-fn endpoint_json(endpoint: &Endpoint) -> Value {
+fn endpoint_json(endpoint: &Endpoint, policies: &PeerAuthentications) -> Value {
     let workload = endpoint.workload.as_deref();
     let locality = &endpoint.locality;
+    let mode = workload.map(|it| policies.mode_at(&it.namespace, &it.labels, endpoint.port));
     json!({
         "address": endpoint.address,
         "port": endpoint.port,
@@ -60,8 +70,10 @@ fn endpoint_json(endpoint: &Endpoint) -> Value {
         "locality": format!("{}/{}/{}", locality.region, locality.zone, locality.subzone),
         "node": *endpoint.node,
         "workload": workload.map(|it| format!("{}/{}", it.namespace, it.name)),
+        "owner": workload.map(|it| it.owner.to_string()),
         "serviceAccount": workload.map(|it| it.service_account.to_string()),
         "takesMutualTls": workload.is_some_and(|it| it.takes_mtls),
+        "mutualTlsMode": mode.map(|mode| format!("{mode:?}")),
     })
 }
 

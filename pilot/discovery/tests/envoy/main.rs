@@ -87,6 +87,8 @@ fn pages_show_proxy_resources_and_their_objects() {
     let page = |path: &str| fixture.page(path).unwrap();
     assert_eq!(page("/debug/registry")[0]["hostname"], "web.shop.svc.cluster.local");
     assert_eq!(page("/debug/endpoints")[0]["endpoints"][0]["port"], one.address.port());
+    assert_eq!(page("/debug/endpoints")[0]["endpoints"][0]["mutualTlsMode"], Value::Null);
+    assert_eq!(page("/debug/registry")[0]["exportedTo"], Value::Null);
     assert_eq!(page("/debug/connections")[0]["proxy"], "client-1.shop");
     assert_eq!(page("/debug/config")["mesh"]["rootNamespace"], "istio-system");
     wait_for("the ACKs", || {

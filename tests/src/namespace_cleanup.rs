@@ -1,22 +1,22 @@
 //! Fast deletion of namespaces that an earlier test has left.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
 use kube::discovery::{ApiResource, Discovery, Scope, verbs};
 use kube::{Client, Error};
 use serde_json::json;
 
-use crate::fixture::PATIENCE;
-
 /// The namespaced kinds of the API server.
-pub(crate) struct Leftovers {
+pub struct Leftovers {
     client: Client,
     kinds: Vec<ApiResource>,
 }
 
 impl Leftovers {
     /// Reads the kinds from the API server; kinds defined later are not included.
-    pub(crate) async fn new(client: Client) -> Result<Self> {
+    pub async fn new(client: Client) -> Result<Self> {
         let discovery = Discovery::new(client.clone()).run().await.context("asking for kinds")?;
         let mut kinds = Vec::new();
         for group in discovery.groups() {
@@ -34,7 +34,7 @@ impl Leftovers {
     ///
     /// The namespace controller does the same, but first waits five seconds for API servers that do
     /// not know of the deletion yet; here there is only one.
-    pub(crate) async fn delete_namespace(&self, name: &str) -> Result<()> {
+    pub async fn delete_namespace(&self, name: &str) -> Result<()> {
         let (how, all) = (DeleteParams::default(), ListParams::default());
         let namespaces = Api::<k8s_openapi::api::core::v1::Namespace>::all(self.client.clone());
         gone(namespaces.delete(name, &how).await)?;
@@ -54,7 +54,7 @@ impl Leftovers {
         )?;
         let is_gone = async {
             while namespaces.get_opt(name).await?.is_some() {
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                tokio::time::sleep(Duration::from_millis(20)).await;
             }
             anyhow::Ok(())
         };
@@ -70,3 +70,5 @@ fn gone<T>(answer: Result<T, Error>) -> Result<()> {
         Err(error) => Err(error.into()),
     }
 }
+
+const PATIENCE: Duration = Duration::from_secs(180);

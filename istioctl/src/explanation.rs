@@ -1,9 +1,9 @@
-//! Explanations of which objects are injected, and why the others are not.
+//! Explanations of which objects change, and why the others do not.
 
 use reason::Reason;
 use serde::Serialize;
 
-use crate::files::EditedFile;
+use crate::files::{EditedFile, each_finding};
 use crate::finding::{Finding, FindingResult, Title};
 use crate::table::table;
 
@@ -35,27 +35,25 @@ struct Cause<'a> {
 }
 
 /// Returns a table with a row for each pod template and each object without one.
-pub(super) fn explanation_table(files: &[EditedFile<'_>]) -> String {
-    let rows: Vec<_> = each(files).map(|(file, finding)| row(file, finding)).collect();
+///
+/// `change` is the word for an object that changes.
+pub(super) fn explanation_table(files: &[EditedFile<'_>], change: &'static str) -> String {
+    let rows = each_finding(files).map(|(file, finding)| row(file.to_string(), finding, change));
+    let rows: Vec<_> = rows.collect();
     table(&["FILE", "LINE", "OBJECT", "POD TEMPLATE", "RESULT", "REASON"], &rows)
 }
 
 /// Returns the table's content as JSON.
-pub(super) fn explanation_json(files: &[EditedFile<'_>]) -> String {
-    let explanations: Vec<_> =
-        each(files).map(|(file, finding)| Explanation::new(file, finding)).collect();
+pub(super) fn explanation_json(files: &[EditedFile<'_>], change: &'static str) -> String {
+    let explanations = each_finding(files)
+        .map(|(file, finding)| Explanation::new(file.to_string(), finding, change));
+    let explanations: Vec<_> = explanations.collect();
     #[expect(clippy::expect_used, reason = "its keys are strings")]
     let json = serde_json::to_string_pretty(&explanations).expect("an explanation is JSON");
     json + "\n"
 }
 
-fn each<'a>(files: &'a [EditedFile<'_>]) -> impl Iterator<Item = (String, &'a Finding)> {
-    files
-        .iter()
-        .flat_map(|file| file.findings.iter().map(move |finding| (file.file.to_string(), finding)))
-}
-
-fn row(file: String, finding: &Finding) -> [String; 6] {
+fn row(file: String, finding: &Finding, change: &'static str) -> [String; 6] {
     let reason = match &finding.result {
         FindingResult::Changed | FindingResult::Unchanged => String::new(),
         FindingResult::NotAWorkload(reason) => {
@@ -66,11 +64,12 @@ fn row(file: String, finding: &Finding) -> [String; 6] {
     };
     let template = finding.template.as_ref().map(|path| path.join(".")).unwrap_or_default();
     let title = Title(&finding.object).to_string();
-    [file, finding.line.to_string(), title, template, finding.result.word().to_owned(), reason]
+    let result = finding.result.word(change).to_owned();
+    [file, finding.line.to_string(), title, template, result, reason]
 }
 
 impl<'a> Explanation<'a> {
-    fn new(file: String, finding: &'a Finding) -> Self {
+    fn new(file: String, finding: &'a Finding, change: &'static str) -> Self {
         let object = &finding.object;
         let reason = match &finding.result {
             FindingResult::Changed | FindingResult::Unchanged => None,
@@ -89,7 +88,7 @@ impl<'a> Explanation<'a> {
             namespace: &object.namespace,
             name: &object.name,
             pod_template: finding.template.as_ref().map(|path| path.join(".")),
-            result: finding.result.word(),
+            result: finding.result.word(change),
             reason,
             warnings: finding.warnings.iter().map(Cause::new).collect(),
         }

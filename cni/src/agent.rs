@@ -1,0 +1,122 @@
+//! Question to the node agent about a pod that the plugin cannot decide.
+//!
+//! One connection to a Unix socket, one line of JSON in each direction. The question names a pod,
+//! never a namespace to enter.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::answer::{CniError, Code};
+use crate::capture_request::CaptureRequest;
+use crate::pod::PodIdentity;
+
+/// Question about a pod.
+#[derive(Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub struct Question {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// UID; empty if the runtime does not pass it.
+    pub uid: String,
+}
+
+/// Answer of the node agent.
+#[derive(Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AgentAnswer {
+    /// The pod's traffic is captured.
+    Capture(CaptureRequest),
+    /// The pod is left as it is.
+    Pass,
+    /// The pod cannot start; the text says why.
+    Error(String),
+}
+
+/// Asks the node agent. Returns the request; `None` if the pod is left as it is.
+pub fn ask(run_dir: &Path, pod: &PodIdentity) -> Result<Option<CaptureRequest>, CniError> {
+    let socket = run_dir.join(SOCKET);
+    match exchange(&socket, pod) {
+        Ok(AgentAnswer::Capture(request)) => Ok(Some(request)),
+        Ok(AgentAnswer::Pass) => Ok(None),
+        Ok(AgentAnswer::Error(error)) => {
+            Err(CniError::new(Code::TryLater, format!("pod {pod}: the node agent: {error}")))
+        }
+        Err(error) => {
+            let message = format!(
+                "pod {pod}: it cannot be decided whether its traffic is captured: the node agent \
+                 does not answer at {}: {error}",
+                socket.display()
+            );
+            Err(CniError::new(Code::TryLater, message)
+                .hint("check the pod of install-cni on this node; the kubelet tries again"))
+        }
+    }
+}
+
+fn exchange(socket: &Path, pod: &PodIdentity) -> io::Result<AgentAnswer> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let PodIdentity { namespace, name, uid } = pod.clone();
+    let mut line = serde_json::to_vec(&Question { namespace, name, uid })?;
+    line.push(b'\n');
+    stream.write_all(&line)?;
+    let mut answer = Vec::new();
+    BufReader::new(stream.take(MOST_BYTES)).read_until(b'\n', &mut answer)?;
+    Ok(serde_json::from_slice(&answer)?)
+}
+
+/// File of the socket in the run folder.
+pub const SOCKET: &str = "agent.sock";
+/// Time limit of the answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Longest answer.
+const MOST_BYTES: u64 = 128 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn answers_of_the_agent_are_parsed() {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(folder.path().join(SOCKET)).unwrap();
+        let pod = PodIdentity { namespace: "a".into(), name: "b".into(), uid: "c".into() };
+        for (answer, code) in [
+            (r#"{"capture":{"args":["-i","*"],"env":{}}}"#, None),
+            (r#""pass""#, None),
+            (r#"{"error":"no such pod"}"#, Some(Code::TryLater)),
+            ("x", Some(Code::TryLater)),
+        ] {
+            let served = thread::scope(|scope| {
+                scope.spawn(|| {
+                    let (mut stream, _) = listener.accept().unwrap();
+                    let mut question = String::new();
+                    BufReader::new(&stream).read_line(&mut question).unwrap();
+                    assert_eq!(question, "{\"namespace\":\"a\",\"name\":\"b\",\"uid\":\"c\"}\n");
+                    writeln!(stream, "{answer}").unwrap();
+                });
+                ask(folder.path(), &pod)
+            });
+            assert_eq!(served.err().map(|error| error.code), code, "{answer}");
+        }
+    }
+
+    #[test]
+    fn silent_agent_is_named_in_the_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let pod = PodIdentity { namespace: "a".into(), name: "b".into(), uid: String::new() };
+        let error = ask(folder.path(), &pod).unwrap_err();
+        assert_eq!(error.code, Code::TryLater);
+        assert!(error.message.starts_with("pod a/b: "), "{error}");
+        assert!(error.details.contains("install-cni"), "{error}");
+    }
+}

@@ -1,0 +1,154 @@
+//! Decision about a pod from what the runtime passes.
+
+use std::fmt;
+
+use serde::Deserialize;
+
+use crate::answer::{CniError, Code};
+use crate::capture_request::{ANNOTATION, CaptureRequest};
+use crate::network_config::NetworkConfig;
+use crate::pod::PodIdentity;
+
+/// Decision about a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// The pod's traffic is captured.
+    Capture(CaptureRequest),
+    /// The pod is left as it is.
+    Pass(PassReason),
+    /// The node agent knows the pod.
+    Ask(AskReason),
+}
+
+/// Reason why a pod is left as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PassReason {
+    /// The call is for no pod.
+    NoPod,
+    /// The namespace is excluded.
+    ExcludedNamespace,
+    /// The pod has no sidecar.
+    NoSidecar,
+    /// The pod's own init container programs the capture, or the pod has none.
+    NotByPlugin,
+}
+
+/// Reason why the node agent is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskReason {
+    /// The pod was injected by another injector, which writes no capture request.
+    NoRequest,
+    /// The runtime passes no annotations.
+    NoAnnotations,
+}
+
+/// Decides by the network configuration and the annotations that the runtime passes in it.
+pub fn decide(config: &NetworkConfig, pod: Option<&PodIdentity>) -> Result<Decision, CniError> {
+    let Some(pod) = pod else { return Ok(Decision::Pass(PassReason::NoPod)) };
+    if config.exclude_namespaces.contains(&pod.namespace) {
+        return Ok(Decision::Pass(PassReason::ExcludedNamespace));
+    }
+    let Some(annotations) = config.annotations() else {
+        return Ok(Decision::Ask(AskReason::NoAnnotations));
+    };
+    let Some(status) = annotations.get(STATUS) else {
+        return Ok(Decision::Pass(PassReason::NoSidecar));
+    };
+    match annotations.get(ANNOTATION) {
+        Some(text) => match CaptureRequest::parse(text) {
+            Ok(request) => Ok(Decision::Capture(request)),
+            Err(error) => Err(invalid_request(pod, &error)),
+        },
+        None if needs_plugin(status) => Ok(Decision::Ask(AskReason::NoRequest)),
+        None => Ok(Decision::Pass(PassReason::NotByPlugin)),
+    }
+}
+
+/// Returns the error about a capture request.
+pub fn invalid_request(pod: &PodIdentity, error: &dyn fmt::Display) -> CniError {
+    let message = format!("pod {pod}: annotation {ANNOTATION}: {error}");
+    CniError::new(Code::InvalidRequest, message)
+        .hint("the injector writes this annotation; correct the pod's other annotations, and create it anew")
+}
+
+/// True if the injection status lists the container that waits for a plugin. A status that cannot
+/// be parsed lists anything.
+fn needs_plugin(status: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Status {
+        #[serde(rename = "initContainers")]
+        init_containers: Option<Vec<String>>,
+    }
+    let Ok(status) = serde_json::from_str::<Status>(status) else { return true };
+    status.init_containers.iter().flatten().any(|name| name == VALIDATION)
+}
+
+/// Annotation of every injected pod.
+const STATUS: &str = "sidecar.istio.io/status";
+/// The init container that checks the rules of a plugin.
+const VALIDATION: &str = "istio-validation";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decision(runtime_config: &str) -> Result<Decision, CniError> {
+        let input = format!(
+            r#"{{"cniVersion":"1.0.0","exclude_namespaces":["kube-system"],
+                "runtimeConfig":{runtime_config}}}"#
+        );
+        let config = NetworkConfig::parse(input.as_bytes()).unwrap();
+        let pod = PodIdentity::parse("K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web").unwrap();
+        decide(&config, Some(&pod))
+    }
+
+    fn with_annotations(annotations: &str) -> Result<Decision, CniError> {
+        decision(&format!(r#"{{"io.kubernetes.cri.pod-annotations":{{{annotations}}}}}"#))
+    }
+
+    #[test]
+    fn pods_are_decided_by_their_annotations() {
+        use Decision::{Ask, Capture, Pass};
+        let validated =
+            r#""sidecar.istio.io/status":"{\"initContainers\":[\"istio-validation\"]}""#;
+        let own = r#""sidecar.istio.io/status":"{\"initContainers\":[\"istio-init\"]}""#;
+        let request = r#""sidecar.outrigger.io/capture":"{\"args\":[\"-i\",\"*\"]}""#;
+        let capture = CaptureRequest { args: vec!["-i".into(), "*".into()], ..Default::default() };
+        for (annotations, expected) in [
+            (String::new(), Pass(PassReason::NoSidecar)),
+            (request.to_owned(), Pass(PassReason::NoSidecar)),
+            (own.to_owned(), Pass(PassReason::NotByPlugin)),
+            (r#""sidecar.istio.io/status":"{}""#.to_owned(), Pass(PassReason::NotByPlugin)),
+            (validated.to_owned(), Ask(AskReason::NoRequest)),
+            (r#""sidecar.istio.io/status":"?""#.to_owned(), Ask(AskReason::NoRequest)),
+            (format!("{validated},{request}"), Capture(capture)),
+        ] {
+            assert_eq!(with_annotations(&annotations).unwrap(), expected, "{annotations}");
+        }
+        assert_eq!(decision("{}").unwrap(), Ask(AskReason::NoAnnotations));
+    }
+
+    #[test]
+    fn invalid_request_names_pod_and_annotation() {
+        let error = with_annotations(
+            r#""sidecar.istio.io/status":"{}","sidecar.outrigger.io/capture":"[""#,
+        )
+        .unwrap_err();
+        assert!(
+            error.message.starts_with(
+                "pod shop/web: annotation sidecar.outrigger.io/capture: it is not a capture request: "
+            ),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn excluded_namespaces_and_calls_without_a_pod_pass() {
+        let input = br#"{"cniVersion":"1.0.0","exclude_namespaces":["kube-system"]}"#;
+        let config = NetworkConfig::parse(input).unwrap();
+        let pod = PodIdentity::parse("K8S_POD_NAMESPACE=kube-system;K8S_POD_NAME=dns").unwrap();
+        let excluded = Decision::Pass(PassReason::ExcludedNamespace);
+        assert_eq!(decide(&config, Some(&pod)).unwrap(), excluded);
+        assert_eq!(decide(&config, None).unwrap(), Decision::Pass(PassReason::NoPod));
+    }
+}

@@ -1,0 +1,152 @@
+//! The plugin: reads a call, carries it out within a time limit, writes one answer.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use crate::answer::{self, CniError, Code, LATEST};
+use crate::call::{Call, Command};
+use crate::capture_request::CaptureRequest;
+use crate::decision::{AskReason, Decision, decide};
+use crate::network_config::{NetworkConfig, OnUnknown, version_of};
+use crate::pod::PodIdentity;
+use crate::{agent, capture, network_namespace};
+
+/// Runs a call. Exit codes: 0 success, 1 an error, which is on `output` as JSON.
+///
+/// A call ends after [`TIME_LIMIT`] with an error: a runtime may hold its other pods up meanwhile.
+/// Rules are one transaction, so the old ones or all new ones are in force then.
+pub fn main(
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+    input: impl Read + Send + 'static,
+    mut output: impl Write,
+) -> ExitCode {
+    // The plugin inherits all variables of the runtime. One that is not UTF-8 is none of CNI's.
+    let environment = environment
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let (text, exit_code) = match within_limit(environment, input) {
+        Ok(text) => (text, ExitCode::SUCCESS),
+        Err(failed) => (failed.error.json(&failed.version), ExitCode::FAILURE),
+    };
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Ok(()) => exit_code,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Error of a call, and the version in which it is written.
+struct FailedCall {
+    version: String,
+    error: CniError,
+}
+
+/// Runs the call on a thread of its own, which enters the pod's network namespace.
+fn within_limit(
+    environment: BTreeMap<String, String>,
+    input: impl Read + Send + 'static,
+) -> Result<String, FailedCall> {
+    let (sender, receiver) = mpsc::channel();
+    let call = move || {
+        // The receiver is gone after the limit, and the process with it.
+        let _ = sender.send(run(&environment, input));
+    };
+    let failed = |error| FailedCall { version: LATEST.to_owned(), error };
+    thread::Builder::new().spawn(call).map_err(|error| {
+        failed(CniError::new(Code::TryLater, format!("no thread can be started: {error}")))
+    })?;
+    receiver.recv_timeout(TIME_LIMIT).unwrap_or_else(|_| {
+        let seconds = TIME_LIMIT.as_secs();
+        let error = CniError::new(Code::TryLater, format!("no result within {seconds} seconds"));
+        Err(failed(error.hint("the kubelet tries again; see the load of this node")))
+    })
+}
+
+fn run(environment: &BTreeMap<String, String>, input: impl Read) -> Result<String, FailedCall> {
+    let failed = |error| FailedCall { version: LATEST.to_owned(), error };
+    let call = Call::parse(environment).map_err(failed)?;
+    match call.command {
+        // Rules end with the namespace, and nothing is kept on the node. A node whose agent is
+        // away stays ready: its pods start without it.
+        Command::Del | Command::Gc | Command::Status => Ok(String::new()),
+        Command::Version => Ok(answer::versions()),
+        Command::Add | Command::Check => {
+            let input = read(input).map_err(failed)?;
+            let version = version_of(&input);
+            answer(&call, &input, &version).map_err(|error| FailedCall { version, error })
+        }
+    }
+}
+
+/// Answers ADD or CHECK.
+fn answer(call: &Call, input: &[u8], version: &str) -> Result<String, CniError> {
+    let config = NetworkConfig::parse(input)?;
+    if let Some((pod, request)) = request(&config, call.pod.as_ref())? {
+        capture(call, &config, pod, &request)?;
+    }
+    Ok(match call.command {
+        Command::Add => answer::add(version, config.previous_result.as_deref()),
+        _ => String::new(),
+    })
+}
+
+fn read(input: impl Read) -> Result<Vec<u8>, CniError> {
+    let mut bytes = Vec::new();
+    input.take(MOST_INPUT + 1).read_to_end(&mut bytes).map_err(|error| {
+        CniError::new(Code::Input, format!("standard input cannot be read: {error}"))
+    })?;
+    if bytes.len() as u64 > MOST_INPUT {
+        let message = format!("standard input has more than {MOST_INPUT} bytes");
+        return Err(CniError::new(Code::Input, message));
+    }
+    Ok(bytes)
+}
+
+/// Returns the pod and its capture request; `None` if it is left as it is.
+fn request<'a>(
+    config: &NetworkConfig,
+    pod: Option<&'a PodIdentity>,
+) -> Result<Option<(&'a PodIdentity, CaptureRequest)>, CniError> {
+    let decision = decide(config, pod)?;
+    let Some(pod) = pod else { return Ok(None) };
+    let request = match decision {
+        Decision::Pass(_) => None,
+        Decision::Capture(request) => Some(request),
+        Decision::Ask(reason) => match agent::ask(&config.run_dir, pod) {
+            Err(_)
+                if reason == AskReason::NoAnnotations && config.on_unknown == OnUnknown::Pass =>
+            {
+                None
+            }
+            answer => answer?,
+        },
+    };
+    Ok(request.map(|request| (pod, request)))
+}
+
+/// Programs or checks the capture in the pod's network namespace, in which this thread stays.
+fn capture(
+    call: &Call,
+    config: &NetworkConfig,
+    pod: &PodIdentity,
+    request: &CaptureRequest,
+) -> Result<(), CniError> {
+    if let Some(namespace) = &call.network_namespace {
+        network_namespace::enter(namespace)?;
+    }
+    let plan = capture::plan(pod, request, config.name_servers())?;
+    match call.command {
+        Command::Check => capture::check(pod, &plan),
+        _ => capture::program(pod, &plan),
+    }
+}
+
+/// Time limit of a call.
+const TIME_LIMIT: Duration = Duration::from_secs(5);
+/// Longest standard input: the annotations of a pod have at most 256 KiB.
+const MOST_INPUT: u64 = 4 * 1024 * 1024;

@@ -1,0 +1,193 @@
+//! Capture of a pod as a picture: a model for people, which SVG and Mermaid draw.
+//!
+//! [`explain`] decides each lane of the model, so that a picture cannot contradict it.
+
+mod lane;
+#[cfg(test)]
+mod reference;
+mod sample;
+
+pub use lane::{Lane, LanePath, Values};
+
+use crate::args::flags::Flag;
+use crate::explain::{Explanation, Fate, Packet, explain};
+use crate::plan::{Chain, ConnectionState, Field, Origin, Plan};
+use crate::render::iptables::families;
+use crate::types::direction::Direction;
+use crate::types::family::Family;
+use crate::types::protocol::Protocol;
+
+/// Paths of packets through a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Picture {
+    /// Address families that are captured.
+    pub families: Vec<Family>,
+    /// True if inbound connections keep the client's address (TPROXY).
+    pub keeps_addresses: bool,
+    /// Users and groups of the proxy, whose packets are not captured.
+    pub proxy: Vec<Values>,
+    /// Lanes from top to bottom.
+    pub lanes: Vec<Lane>,
+}
+
+/// Makes the picture of a plan.
+pub fn picture(plan: &Plan) -> Picture {
+    let mut picture = Picture {
+        families: families(plan),
+        keeps_addresses: plan.tproxy_routing.is_some(),
+        proxy: Vec::new(),
+        lanes: Vec::new(),
+    };
+    for direction in [Direction::In, Direction::Out] {
+        for index in 0..plan.rules.len() {
+            for family in FAMILIES {
+                let ordinary = sample::ordinary(plan, direction, family);
+                picture.add_rule(plan, &ordinary, index);
+            }
+        }
+        picture.add_rest(plan, direction);
+    }
+    picture.add_own_pod(plan);
+    picture.add_invalid(plan);
+    picture
+}
+
+impl Picture {
+    /// True if the proxy gets packets.
+    pub fn is_capturing(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.path.port().is_some())
+    }
+
+    /// Returns a title.
+    pub fn title(&self) -> String {
+        let families: Vec<String> = self.families.iter().map(ToString::to_string).collect();
+        let mode = if self.keeps_addresses { ", TPROXY)" } else { ", REDIRECT)" };
+        ["Traffic of a pod with a sidecar (", &families.join(" and "), mode].concat()
+    }
+
+    /// Returns the owners of the proxy's packets: `as user 1337, group 1337`.
+    pub fn proxy_words(&self) -> String {
+        let mut words = String::from("as");
+        for (index, values) in self.proxy.iter().enumerate() {
+            words.push_str(if index == 0 { " " } else { ", " });
+            values.write(&mut words, 20);
+        }
+        words
+    }
+
+    /// Adds the packets that a rule decides.
+    fn add_rule(&mut self, plan: &Plan, ordinary: &Packet, index: usize) {
+        let rule = &plan.rules[index];
+        let decided = |condition, value| {
+            let packet = sample::matching(ordinary, rule, condition, value)?;
+            let Explanation { decided_by, fate, .. } = explain(plan, &packet);
+            (decided_by == Some(index)).then_some(fate)
+        };
+        let Some(fate) = decided(0, 0).or_else(|| decided(0, 1)) else { return };
+        let is_dns = rule.chain == Chain::Dns;
+        let mut packets = Vec::new();
+        for (place, condition) in rule.matches.iter().enumerate() {
+            let Some(mut values) = Values::new(condition, is_dns) else { continue };
+            if !condition.negated {
+                let mut number = 0..;
+                values.values.retain(|_| {
+                    number.next().is_some_and(|number| decided(place, number).is_some())
+                });
+            }
+            packets.push(values);
+        }
+        let is_out = ordinary.direction == Direction::Out;
+        match (rule.origin, fate) {
+            (Origin::Flag(Flag::ProxyUid | Flag::ProxyGid), Fate::Direct) if is_out => {
+                for values in packets {
+                    if !self.proxy.contains(&values) {
+                        self.proxy.push(values);
+                    }
+                }
+            }
+            // Calls within the pod have a lane of their own. Those of the proxy are left out.
+            (Origin::Loopback | Origin::Flag(Flag::ProxyUid | Flag::ProxyGid), _) => {}
+            (origin, fate) => {
+                let is_out = is_out || origin == Origin::Flag(Flag::KubeVirtInterfaces);
+                let path = LanePath::new(is_out, fate, is_dns);
+                self.add(Lane { path, packets, origins: vec![origin] });
+            }
+        }
+    }
+
+    /// Adds the packets that no rule decides.
+    fn add_rest(&mut self, plan: &Plan, direction: Direction) {
+        let undecided = |family, protocol| {
+            let packet = Packet { protocol, ..sample::ordinary(plan, direction, family) };
+            explain(plan, &packet).decided_by.is_none()
+        };
+        let is_captured = |family: &Family| self.families.contains(family);
+        let is_decided =
+            |family: &Family| is_captured(family) && !undecided(*family, Protocol::Tcp);
+        let mut nouns = Vec::new();
+        if FAMILIES.iter().any(is_decided) {
+            if undecided(self.families[0], Protocol::Udp) {
+                let has_dns = self.lanes.iter().any(|lane| matches!(lane.path, LanePath::Dns(_)));
+                nouns.push(if has_dns { "other UDP" } else { "UDP" });
+            }
+            for (family, noun) in FAMILIES.into_iter().zip(["IPv4", "IPv6"]) {
+                if !is_captured(&family) && undecided(family, Protocol::Tcp) {
+                    nouns.push(noun);
+                }
+            }
+        } else {
+            nouns.push("");
+        }
+        let path = LanePath::new(direction == Direction::Out, Fate::Direct, false);
+        let is_only = !self.lanes.iter().any(|lane| lane.path.is_inbound() == path.is_inbound());
+        for noun in nouns {
+            let noun = if noun.is_empty() && is_only { "everything" } else { noun };
+            let packets = Vec::from([Values { noun, values: Vec::new() }]);
+            let packets = if noun.is_empty() { Vec::new() } else { packets };
+            self.add(Lane { path, packets, origins: Vec::new() });
+        }
+    }
+
+    /// Adds the application's calls to its own pod.
+    fn add_own_pod(&mut self, plan: &Plan) {
+        for family in &self.families {
+            let ordinary = sample::ordinary(plan, Direction::Out, *family);
+            let packet = Packet { interface: "lo".to_owned(), ..ordinary };
+            if explain(plan, &packet).fate == Fate::Direct {
+                let path = LanePath::Loopback;
+                self.add(Lane { path, packets: Vec::new(), origins: Vec::new() });
+                return;
+            }
+        }
+    }
+
+    /// Adds packets of no connection. They are never first packets, so no explanation is of them.
+    fn add_invalid(&mut self, plan: &Plan) {
+        let invalid = Field::Connection(ConnectionState::Invalid);
+        let drops = plan
+            .rules
+            .iter()
+            .find(|rule| rule.matches.iter().any(|condition| condition.field == invalid));
+        if let Some(rule) = drops {
+            let noun = "packets of no known connection";
+            self.add(Lane {
+                path: LanePath::Dropped,
+                packets: Vec::from([Values { noun, values: Vec::new() }]),
+                origins: vec![rule.origin],
+            });
+        }
+    }
+
+    /// Adds a lane, or its values to a lane of the same kind.
+    fn add(&mut self, lane: Lane) {
+        for other in &mut self.lanes {
+            if other.merge(&lane) {
+                return;
+            }
+        }
+        let next = self.lanes.iter().position(|other| other.path > lane.path);
+        self.lanes.insert(next.unwrap_or(self.lanes.len()), lane);
+    }
+}
+
+const FAMILIES: [Family; 2] = [Family::V4, Family::V6];

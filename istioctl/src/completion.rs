@@ -1,0 +1,116 @@
+//! `istioctl completion`: completion scripts of shells, and completion by kubectl.
+
+use std::ffi::OsString;
+
+use anyhow::Context as _;
+use clap::{Args, Command};
+use clap_complete::{Shell, engine};
+
+use crate::program::Program;
+use crate::{Failure, Streams, output};
+
+/// Print the script that makes a shell complete commands and flags
+///
+/// bash: source <(istioctl completion bash)
+///
+/// zsh: source <(istioctl completion zsh)
+///
+/// fish: istioctl completion fish | source
+///
+/// PowerShell: istioctl completion powershell | Out-String | Invoke-Expression
+#[expect(clippy::doc_markdown, reason = "it is shown as help, where backticks only disturb")]
+#[derive(Debug, Args)]
+pub(super) struct Completion {
+    /// The shell
+    #[arg(value_name = "SHELL", value_enum)]
+    shell: Shell,
+}
+
+impl Completion {
+    pub(super) fn run(&self, program: Program, streams: &mut Streams<'_>) -> Result<(), Failure> {
+        let (mut command, mut script) = (visible(&program.command()), Vec::new());
+        clap_complete::generate(self.shell, &mut command, program.file_name(), &mut script);
+        let script = String::from_utf8(script).context("the script is not UTF-8");
+        script
+            .and_then(|script| output::write(streams.output, &script))
+            .map_err(Failure::from_error)
+    }
+}
+
+/// Prints the completions of the last word, in the form in which kubectl asks a plugin for them.
+pub(super) fn complete_for_kubectl(
+    mut args: Vec<OsString>,
+    streams: &mut Streams<'_>,
+) -> Result<(), Failure> {
+    if args.len() == 1 {
+        args.push(OsString::new());
+    }
+    let (last, here) = (args.len() - 1, std::env::current_dir().ok());
+    let mut command = visible(&Program::KubectlCompletion.command());
+    let found = engine::complete(&mut command, args, last, here.as_deref());
+    let found = found.context("completing the last word").map_err(Failure::from_error)?;
+    let lines = found.iter().map(|candidate| {
+        let help = candidate.get_help().map(ToString::to_string).unwrap_or_default();
+        let help = help.lines().next().unwrap_or_default();
+        format!("{}\t{help}\n", candidate.get_value().to_string_lossy())
+    });
+    let text = lines.collect::<String>() + NO_FILES + "\n";
+    output::write(streams.output, &text).map_err(Failure::from_error)
+}
+
+/// Returns the commands and flags that are not hidden.
+fn visible(command: &Command) -> Command {
+    let args = command.get_arguments().filter(|arg| !arg.is_hide_set()).cloned();
+    let inner = command.get_subcommands().filter(|inner| !inner.is_hide_set()).map(visible);
+    let aliases = command.get_visible_aliases().map(str::to_owned);
+    let about = command.get_about().cloned().unwrap_or_default();
+    let shown = Command::new(command.get_name().to_owned()).about(about);
+    shown.visible_aliases(aliases.collect::<Vec<_>>()).args(args).subcommands(inner)
+}
+
+/// The last line of the answer to kubectl: the shell adds no names of files.
+const NO_FILES: &str = ":4";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_of_all_shells_offer_no_hidden_flag() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::PowerShell] {
+            for program in [Program::Istioctl, Program::Outrigger, Program::KubectlPlugin] {
+                let (mut output, mut messages) = (Vec::new(), Vec::new());
+                let mut input = std::io::empty();
+                let mut streams = Streams::new(&mut input, &mut output, &mut messages);
+                Completion { shell }.run(program, &mut streams).unwrap();
+                let script = String::from_utf8(output).unwrap();
+                assert!(script.contains(program.file_name()), "{shell}");
+                assert!(script.contains("pod-template"), "{shell}");
+                for hidden in ["log_rotate", "xds-address", "webhookConfig"] {
+                    assert!(!script.contains(hidden), "{shell} {hidden}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn kubectl_gets_commands_flags_and_values() {
+        let completed = |words: &[&str]| {
+            let (mut output, mut messages) = (Vec::new(), Vec::new());
+            let mut input = std::io::empty();
+            let mut streams = Streams::new(&mut input, &mut output, &mut messages);
+            let args = ["kubectl_complete-outrigger"].into_iter().chain(words.iter().copied());
+            complete_for_kubectl(args.map(OsString::from).collect(), &mut streams).unwrap();
+            String::from_utf8(output).unwrap()
+        };
+        assert_eq!(
+            completed(&["tag", "li"]),
+            "list\tList the revision tags, their revisions, and the namespaces that use them\n:4\n"
+        );
+        assert!(completed(&["analyze", "--failure-t"]).starts_with("--failure-threshold\t"));
+        let levels = completed(&["analyze", "--failure-threshold", ""]);
+        assert_eq!(levels, "Info\t\nWarning\t\nError\t\n:4\n");
+        assert_eq!(completed(&["kube-inject", "--log_r"]), ":4\n");
+        assert!(completed(&[""]).contains("kube-inject\t"));
+    }
+}

@@ -1,0 +1,84 @@
+//! `istioctl experimental graph`: the services of a mesh, and who may call them.
+
+mod mesh_graph;
+mod pictures;
+#[cfg(test)]
+mod reference;
+mod service_node;
+#[cfg(test)]
+mod tests;
+
+use anyhow::{Context as _, anyhow};
+use clap::Args;
+use serde_json::Value;
+
+use self::mesh_graph::MeshGraph;
+use crate::cluster::{Cluster, ClusterClient};
+use crate::control_plane::DebugPages;
+use crate::output::PictureForm;
+use crate::{Failure, Streams, cluster, output};
+
+/// Show who may call which service of the mesh, and with which protection
+///
+/// The control plane answers: its services, their endpoints, the modes of mutual TLS by
+/// PeerAuthentication, and the namespaces to which a service is exported. Rules of
+/// AuthorizationPolicy and Sidecar are not part of this control plane, so that they do not appear.
+#[expect(clippy::doc_markdown, reason = "it is shown as help, where backticks only disturb")]
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Graph {
+    /// Show the services of all namespaces, as without --namespace
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
+    #[command(flatten)]
+    pages: DebugPages,
+    /// Output format
+    #[arg(short, long, value_enum, default_value = "table")]
+    output: PictureForm,
+}
+
+impl Graph {
+    pub(super) fn run(
+        &self,
+        cluster_client: ClusterClient<'_>,
+        streams: &mut Streams<'_>,
+    ) -> Result<(), Failure> {
+        let namespace = if self.all_namespaces { "" } else { cluster_client.namespace };
+        let graph = cluster::ask(cluster_client.flags, async |Cluster { client, name }| {
+            let page = async |path| {
+                let client = client.clone();
+                let pages = self.pages.ask(client, cluster_client.control_plane, path).await?;
+                first_answer(pages.into_iter().map(|page| page.content))
+            };
+            let (services, endpoints) =
+                (page("/debug/registry").await, page("/debug/endpoints").await);
+            MeshGraph::parse(&services.context(name.clone())?, &endpoints?, namespace).context(name)
+        });
+        let graph = graph.map_err(Failure::from_error)?;
+        let text = match self.output {
+            PictureForm::Table => graph.text(),
+            PictureForm::Json => format!("{:#}\n", graph.json()),
+            PictureForm::Mermaid => pictures::mermaid(&graph),
+            PictureForm::Svg => pictures::svg(&graph),
+        };
+        output::write(streams.output, &text).map_err(Failure::from_error)
+    }
+}
+
+/// Returns the first page; all replicas know the same mesh.
+fn first_answer(pages: impl Iterator<Item = anyhow::Result<Value>>) -> anyhow::Result<Value> {
+    let mut problem = None;
+    for page in pages {
+        match page {
+            Ok(content) => return Ok(content),
+            Err(error) => problem = Some(error),
+        }
+    }
+    Err(problem.unwrap_or_else(|| anyhow!("no answer")))
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  istioctl x graph
+  istioctl x graph -n shop -o json
+  istioctl x graph -o svg > mesh.svg";

@@ -1,0 +1,1 @@
+kubectl apply -f manifests/install.yaml >/dev/null

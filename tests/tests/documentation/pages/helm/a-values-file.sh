@@ -1,0 +1,1 @@
+helm uninstall outrigger --namespace istio-system

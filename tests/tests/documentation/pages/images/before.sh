@@ -1,0 +1,2 @@
+cp manifests/base/values.yaml values.yaml
+kubectl create namespace istio-system

@@ -1,0 +1,5 @@
+cat >kustomization.yaml <<'EOF'
+sortOptions: {order: legacy}
+resources:
+- outrigger/manifests/base
+EOF

@@ -1,0 +1,1 @@
+mv widgets.yaml shop.yaml

@@ -1,0 +1,1 @@
+kubectl apply -f manifests/install-mesh.yaml >/dev/null

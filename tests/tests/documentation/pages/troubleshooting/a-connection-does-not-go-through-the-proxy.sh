@@ -1,0 +1,1 @@
+istio-init -i '*' -b '*'

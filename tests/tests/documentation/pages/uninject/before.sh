@@ -1,0 +1,1 @@
+cp manifests/examples/web.yaml web.yaml
