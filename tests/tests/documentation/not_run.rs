@@ -13,6 +13,9 @@ use crate::fixture::{Fixture, OWN};
 
 /// Beginnings of commands, with the reason for which they do not run.
 const NOT_RUN: &[(&str, &str)] = &[
+    ("apt-get install gcc-aarch64", "it is for a build of another platform"),
+    ("cd dist/release", "needs a release: tests/tests/packages writes one"),
+    ("ctr --namespace", "needs a node, whose harness imports all images"),
     ("curl --cacert root-cert.pem", "needs the DNS of a pod"),
     ("docker load", "there is no container engine"),
     ("istioctl proxy-config", "needs a node: tests/tests/mesh/commands.rs runs it"),
@@ -25,6 +28,12 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("kubectl -n istio-system port-forward", "needs a node"),
     ("kubectl exec", "needs a node: the stories in tests/tests/cluster run such commands"),
     ("kubectl logs", "needs a node"),
+    ("oras cp", "needs a registry"),
+    ("packaging/push.sh", "needs a registry"),
+    ("rustup target", "it is for a build of another platform"),
+    ("sha256sum --check", "needs a release: tests/tests/packages checks one"),
+    ("skopeo copy", "needs a registry: tests/tests/packages copies into a folder"),
+    ("sudo dpkg", "needs a release: tests/tests/packages installs one"),
 ];
 
 /// Exceptions that pages have used.

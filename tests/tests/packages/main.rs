@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 /// The release, written once for all tests.
 static RELEASE: LazyLock<PathBuf> = LazyLock::new(|| {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("release");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("packages");
     if folder.exists() {
         fs::remove_dir_all(&folder).unwrap();
     }
