@@ -13,7 +13,7 @@ book=$(mktemp -d)
 trap 'rm -rf "$book"' EXIT
 pages="$book/pages"
 mkdir "$pages"
-cp --recursive ./*.md docs manifests "$pages"
+cp --recursive ./*.md LICENSE docs manifests "$pages"
 mv "$pages/docs/book.toml" "$pages/docs/outrigger.css" "$book"
 # The paths of docs/SUMMARY.md are those from docs/; mdBook wants them from the root. Its last entry has the decisions.
 {

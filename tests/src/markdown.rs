@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -89,6 +90,11 @@ impl Page {
     pub fn has_anchor(&self, anchor: &str) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Heading(own) if own == anchor))
     }
+}
+
+/// True if a file's name ends with the extension.
+pub fn has_extension(path: &str, extension: &str) -> bool {
+    Path::new(path).extension().is_some_and(|found| found == extension)
 }
 
 /// Returns the paths of the tracked files of the repository below these, without deleted ones.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use e2e::failure;
-use e2e::markdown::{Page, tracked};
+use e2e::markdown::{Page, has_extension, tracked};
 use e2e::netns::Namespace;
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -29,7 +29,7 @@ fn main() -> Result<ExitCode> {
     let mut arguments = Arguments::from_args();
     let pages: Vec<_> = tracked(&PAGES)?
         .into_iter()
-        .filter(|path| path.ends_with(".md"))
+        .filter(|path| has_extension(path, "md"))
         .map(|path| Page::read(&path))
         .filter(|page| page.as_ref().map_or(true, story::has_commands))
         .collect::<Result<_>>()?;
@@ -46,9 +46,11 @@ fn main() -> Result<ExitCode> {
     Ok(conclusion.exit_code())
 }
 
+type PageTest = Box<dyn Fn(&Fixture) -> Result<()> + Send>;
+
 fn trials(pages: Vec<Page>, fixture: Option<&Arc<Fixture>>) -> Vec<Trial> {
     let exceptions = Arc::<Exceptions>::default();
-    let trial = |name: String, run: Box<dyn Fn(&Fixture) -> Result<()> + Send>| {
+    let trial = |name: String, run: PageTest| {
         let fixture = fixture.map(Arc::clone);
         Trial::test(name.clone(), move || {
             let fixture = fixture.ok_or("it was only listed")?;

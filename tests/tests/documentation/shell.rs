@@ -48,6 +48,9 @@ impl Shell {
         for name in OWN.into_iter().chain(["kubectl"]) {
             symlink(fixture.program(name)?, programs.join(name))?;
         }
+        for name in ["outrigger", "kubectl-outrigger"] {
+            symlink(fixture.program("istioctl")?, programs.join(name))?;
+        }
         symlink(fixture.programs.envoy()?, programs.join("envoy"))?;
         symlink(fixture.programs.helm()?, programs.join("helm"))?;
         write_kubeconfig(fixture, &home.join(".kube/config"))?;

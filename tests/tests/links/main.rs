@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-use e2e::markdown::{Page, tracked};
+use e2e::markdown::{Page, has_extension, tracked};
 use e2e::programs::repository;
 
 #[test]
@@ -54,7 +54,7 @@ fn supported_versions_are_those_of_the_tests() {
 /// Returns the paths of all pages of the site.
 fn all() -> Vec<String> {
     let files = tracked(&SITE).unwrap();
-    files.into_iter().filter(|path| path.ends_with(".md")).collect()
+    files.into_iter().filter(|path| has_extension(path, "md")).collect()
 }
 
 /// Returns the path of a link's target from the root of the repository.
@@ -73,4 +73,4 @@ fn resolve(page: &str, link: &str) -> String {
 }
 
 /// What `docs/site.sh` copies: the pages, and the files to which they link.
-const SITE: [&str; 3] = [":(glob)*.md", "docs", "manifests"];
+const SITE: [&str; 4] = [":(glob)*.md", "LICENSE", "docs", "manifests"];

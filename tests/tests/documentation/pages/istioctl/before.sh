@@ -1,0 +1,2 @@
+cp manifests/examples/web.yaml web.yaml
+kubectl apply -f manifests/install.yaml >/dev/null
