@@ -22,8 +22,10 @@ main() {
     build "$target" --release --package injector --package istioctl --package pilot-discovery --package webhook-certs
     # A static program relocates itself; packed, the list of places is 1 % of its size.
     RUSTFLAGS+=" -C link-arg=-Wl,-z,pack-relative-relocs"
-    build "$target" --profile init --package istio-init
     build "$target" --profile agent --package pilot-agent
+    # A panic of istio-init prints no backtrace, so nothing reads the index of the tables for unwinding.
+    RUSTFLAGS+=" -C link-arg=-Wl,--no-eh-frame-hdr"
+    build "$target" --profile init --package istio-init
     mkdir -p "$folder"
     install "$target_dir/$target"/release/{sidecar-injector,istioctl,pilot-discovery,webhook-certs} \
         "$target_dir/$target"/{init/istio-init,agent/pilot-agent} "$folder/"

@@ -79,7 +79,8 @@ impl CaptureRequest {
             return Err(InvalidRequest::NotCapture(source));
         }
         let resolv_conf = facts.name_servers.iter().flatten();
-        let resolv_conf = resolv_conf.map(|server| format!("nameserver {server}\n")).collect();
+        let resolv_conf = resolv_conf
+            .fold(String::new(), |text, server| text + "nameserver " + &server.to_string() + "\n");
         let pod = PodEnvironment {
             addresses: facts.addresses.clone(),
             resolv_conf: Ok(resolv_conf),

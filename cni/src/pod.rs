@@ -17,8 +17,8 @@ impl PodIdentity {
     /// Parses `CNI_ARGS`: pairs `KEY=VALUE` separated by `;`. `None` if they name no pod.
     pub fn parse(cni_args: &str) -> Option<Self> {
         let value = |key: &str| {
-            let pairs = cni_args.split(';').filter_map(|pair| pair.split_once('='));
-            pairs.filter(|(name, _)| *name == key).map(|(_, value)| value.to_owned()).last()
+            let mut pairs = cni_args.rsplit(';').filter_map(|pair| pair.split_once('='));
+            pairs.find(|(name, _)| *name == key).map(|(_, value)| value.to_owned())
         };
         let named = |key| value(key).filter(|value| !value.is_empty());
         Some(Self {

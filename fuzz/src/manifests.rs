@@ -24,7 +24,7 @@ pub fn manifest(data: &[u8]) {
 
 fn kube_inject(mut input: &[u8]) -> Option<Vec<u8>> {
     let (mut output, mut messages) = (Vec::new(), Vec::new());
-    let mut streams = Streams { input: &mut input, output: &mut output, messages: &mut messages };
+    let mut streams = Streams::new(&mut input, &mut output, &mut messages);
     let words = ["istioctl", "kube-inject", "-f", "-"].map(Into::into);
     let code = run(words, &mut streams);
     if code == std::process::ExitCode::SUCCESS {

@@ -43,7 +43,7 @@ fn svg_of_every_case_is_well_formed() {
         let root = document.root_element();
         let names: Vec<_> = root
             .children()
-            .filter(|node| node.is_element())
+            .filter(roxmltree::Node::is_element)
             .map(|it| it.tag_name().name())
             .collect();
         assert_eq!(names[..3], ["title", "desc", "style"]);

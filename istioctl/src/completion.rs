@@ -18,7 +18,6 @@ use crate::{Failure, Streams, output};
 /// fish: istioctl completion fish | source
 ///
 /// PowerShell: istioctl completion powershell | Out-String | Invoke-Expression
-#[expect(clippy::doc_markdown, reason = "it is shown as help, where backticks only disturb")]
 #[derive(Debug, Args)]
 pub(super) struct Completion {
     /// The shell

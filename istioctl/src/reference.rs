@@ -49,7 +49,7 @@ fn schemas() -> String {
     Page::new("JSON schemas")
         .text(
             "Outputs for programs have these schemas, by JSON Schema 2020-12. Members may be \
-             added; none is removed or renamed. `-o yaml`, where a command has it, is the same \
+             added; none is removed or renamed. Where a command has `-o yaml`, it is the same \
              value. The tests validate outputs by them.",
         )
         .table(["schema", "command", "value"], files("schemas").into_iter().map(row).collect())

@@ -56,7 +56,10 @@ fn render(man: &Man, command: &Command) -> io::Result<String> {
     if let Some(text) = command.get_after_help() {
         further_sections(&text.to_string()).to_writer(&mut page)?;
     }
-    String::from_utf8(page).map_err(io::Error::other)
+    let page = String::from_utf8(page).map_err(io::Error::other)?;
+    // Each section has the same definitions before it.
+    let definitions = Roff::new().render();
+    Ok(format!("{definitions}{}", page.replace(&definitions, "")))
 }
 
 /// Returns the paragraphs after the flags: a section for each that has a title.

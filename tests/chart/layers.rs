@@ -230,7 +230,7 @@ fn render(programs: &Programs, components: &[&str], is_revised: bool) -> Result<
     documents.collect()
 }
 
-/// Replaces the documents in ConfigMaps, which the chart makes from its values.
+/// Replaces the documents in a `ConfigMap`, which the chart makes from its values.
 fn forget_settings(document: &mut Value) {
     let name = without_revision(document["metadata"]["name"].as_str().unwrap_or_default());
     let names = ["istio", "istio-sidecar-injector"];

@@ -60,11 +60,11 @@ fn templates(programs: &Programs) -> Result<BTreeMap<String, String>> {
             .or_default()
             .push(object);
     }
-    let write = |(name, objects): (String, Vec<&Item>)| {
-        let text = yaml::write_objects(&objects).with_context(|| name.clone())?;
+    let template = |(name, objects): (String, Vec<&Item>)| {
+        let text = yaml::template(&objects).with_context(|| name.clone())?;
         Ok((name, format!("{HEADER}{DEFINITIONS}{text}")))
     };
-    by_file.into_iter().map(write).collect()
+    by_file.into_iter().map(template).collect()
 }
 
 /// Returns the program that an object belongs to.

@@ -31,7 +31,7 @@ fn collect(path: &str, schema: &Value, value: &Value, rows: &mut Vec<String>) {
     let mut meaning = schema["description"].as_str().unwrap_or_default().to_owned();
     if let Some(choices) = schema["enum"].as_array() {
         let choices: Vec<_> = choices.iter().map(|choice| format!("`{choice}`")).collect();
-        meaning.push_str(&format!("; one of {}", choices.join(", ")));
+        meaning = format!("{meaning}; one of {}", choices.join(", "));
     }
     rows.push(format!("| `{path}` | {default} | {meaning} |\n"));
 }

@@ -114,7 +114,9 @@ impl Item {
             [Guard::Any(alternatives)] => alternatives.clone(),
             _ => {
                 if let Tree::Map(items) | Tree::List(items) = &mut self.tree {
-                    items.iter_mut().for_each(|item| item.guards.extend(guards.iter().cloned()));
+                    for item in items {
+                        item.guards.extend(guards.iter().cloned());
+                    }
                 }
                 vec![guards]
             }

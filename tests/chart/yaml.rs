@@ -6,100 +6,95 @@ use serde_json::Value;
 use crate::names::expressed;
 use crate::tree::{Guard, Item, Tree};
 
-/// Writes objects as the documents of a template.
-pub(crate) fn write_objects(objects: &[&Item]) -> Result<String> {
-    let mut text = String::new();
+/// Returns objects as the documents of a template.
+pub(crate) fn template(objects: &[&Item]) -> Result<String> {
+    let mut lines = Vec::new();
     for object in objects {
-        text.push_str(&opening(&object.guards, 0));
-        text.push_str("---\n");
-        write(&object.tree, 0, &mut text)?;
-        text.push_str(&"{{- end }}\n".repeat(object.guards.len()));
+        open(&object.guards, 0, &mut lines);
+        lines.push("---".to_owned());
+        write(&object.tree, 0, &mut lines)?;
+        close(&object.guards, 0, &mut lines);
     }
-    Ok(text)
+    Ok(lines.join("\n") + "\n")
 }
 
-fn write(tree: &Tree, indent: usize, text: &mut String) -> Result<()> {
+fn write(tree: &Tree, indent: usize, lines: &mut Vec<String>) -> Result<()> {
     let (items, is_list) = match tree {
         Tree::Map(items) => (items, false),
         Tree::List(items) => (items, true),
         Tree::Scalar(_) | Tree::Block(_) => bail!("{tree:?} is no container"),
     };
     let padding = " ".repeat(indent);
-    let mut open: &[Guard] = &[];
+    let mut opened: &[Guard] = &[];
     for item in items {
-        if item.guards != open {
-            text.push_str(&closing(open, indent));
-            text.push_str(&opening(&item.guards, indent));
-            open = &item.guards;
+        if item.guards != opened {
+            close(opened, indent, lines);
+            open(&item.guards, indent, lines);
+            opened = &item.guards;
         }
         if is_list {
-            write_element(&item.tree, indent, text)?;
+            write_element(&item.tree, indent, lines)?;
             continue;
         }
         match &item.tree {
             Tree::Map(_) => {
-                text.push_str(&format!("{padding}{}:\n", key(&item.key)));
-                write(&item.tree, indent + 2, text)?;
+                lines.push(format!("{padding}{}:", key(&item.key)));
+                write(&item.tree, indent + 2, lines)?;
             }
             Tree::List(_) => {
-                text.push_str(&format!("{padding}{}:\n", key(&item.key)));
-                write(&item.tree, indent, text)?;
+                lines.push(format!("{padding}{}:", key(&item.key)));
+                write(&item.tree, indent, lines)?;
             }
             Tree::Scalar(value) => {
                 let value = scalar(value, indent + 2);
-                text.push_str(&format!("{padding}{}: {value}\n", key(&item.key)));
+                lines.push(format!("{padding}{}: {value}", key(&item.key)));
             }
-            Tree::Block(block) => {
-                write_block(block, indent, text);
-            }
+            Tree::Block(block) => write_block(block, indent, lines),
         }
     }
-    text.push_str(&closing(open, indent));
+    close(opened, indent, lines);
     Ok(())
 }
 
-fn write_block(block: &str, indent: usize, text: &mut String) {
+fn write_block(block: &str, indent: usize, lines: &mut Vec<String>) {
     let padding = " ".repeat(indent);
     let block = block.replace("INDENT", &indent.to_string());
     let block = block.replace("DEEPER", &(indent + 2).to_string());
-    block.lines().for_each(|line| text.push_str(&format!("{padding}{line}\n")));
+    lines.extend(block.lines().map(|line| format!("{padding}{line}")));
 }
 
 /// Writes an element of a list: the first line after the hyphen, the others below it.
-fn write_element(tree: &Tree, indent: usize, text: &mut String) -> Result<()> {
+fn write_element(tree: &Tree, indent: usize, lines: &mut Vec<String>) -> Result<()> {
     let padding = " ".repeat(indent);
     match tree {
-        Tree::Scalar(value) => {
-            text.push_str(&format!("{padding}- {}\n", scalar(value, indent + 2)));
-        }
-        Tree::Block(block) => {
-            write_block(block, indent, text);
-        }
+        Tree::Scalar(value) => lines.push(format!("{padding}- {}", scalar(value, indent + 2))),
+        Tree::Block(block) => write_block(block, indent, lines),
         Tree::Map(items) => {
             let mut items = items.clone();
             // A condition cannot stand after the hyphen.
             items.sort_by_key(|item| !item.guards.is_empty());
-            let mut element = String::new();
-            write(&Tree::Map(items), indent + 2, &mut element)?;
-            let first = element.trim_start_matches(' ');
-            ensure!(!first.starts_with("{{"), "an element has conditions alone: {element}");
-            text.push_str(&format!("{padding}- {first}"));
+            let first = lines.len();
+            write(&Tree::Map(items), indent + 2, lines)?;
+            let line = lines[first].trim_start();
+            ensure!(!line.starts_with("{{"), "an element has conditions alone: {line}");
+            lines[first] = format!("{padding}- {line}");
         }
         Tree::List(_) => {
-            text.push_str(&format!("{padding}-\n"));
-            write(tree, indent + 2, text)?;
+            lines.push(format!("{padding}-"));
+            write(tree, indent + 2, lines)?;
         }
     }
     Ok(())
 }
 
-fn opening(guards: &[Guard], indent: usize) -> String {
+fn open(guards: &[Guard], indent: usize, lines: &mut Vec<String>) {
     let padding = " ".repeat(indent);
-    guards.iter().map(|guard| format!("{padding}{}\n", header(guard))).collect()
+    lines.extend(guards.iter().map(|guard| format!("{padding}{}", header(guard))));
 }
 
-fn closing(guards: &[Guard], indent: usize) -> String {
-    format!("{}{{{{- end }}}}\n", " ".repeat(indent)).repeat(guards.len())
+fn close(guards: &[Guard], indent: usize, lines: &mut Vec<String>) {
+    let padding = " ".repeat(indent);
+    lines.extend(guards.iter().map(|_| format!("{padding}{{{{- end }}}}")));
 }
 
 fn header(guard: &Guard) -> String {
@@ -139,10 +134,11 @@ fn scalar(value: &Value, indent: usize) -> String {
         let style = if string.ends_with('\n') { "|" } else { "|-" };
         let padding = " ".repeat(indent);
         let line = |line: &str| match expressed(line, str::to_owned) {
-            line if line.is_empty() => "\n".to_owned(),
-            line => format!("\n{padding}{line}"),
+            line if line.is_empty() => line,
+            line => format!("{padding}{line}"),
         };
-        return style.to_owned() + &string.lines().map(line).collect::<String>();
+        let lines: Vec<_> = string.lines().map(line).collect();
+        return format!("{style}\n{}", lines.join("\n"));
     }
     if is_plain(string) {
         return expressed(string, str::to_owned);
@@ -166,8 +162,6 @@ fn is_plain(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
-
     use serde_json::json;
 
     use super::write;
@@ -181,9 +175,9 @@ mod tests {
         for (guard, before, after) in layers {
             tree.apply(before, after, guard).unwrap();
         }
-        let mut text = String::new();
-        write(&tree, 0, &mut text).unwrap();
-        text
+        let mut lines = Vec::new();
+        write(&tree, 0, &mut lines).unwrap();
+        lines.join("\n") + "\n"
     }
 
     #[test]

@@ -239,9 +239,9 @@ impl ApiServers {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Audited(Vec<usize>);
 
-/// Flag for an API server whose namespaces have ServiceAccounts, by a controller of the test.
+/// Flag for an API server whose namespaces have service accounts, by a controller of the test.
 pub const WITH_SERVICE_ACCOUNTS: &str = "--enable-admission-plugins=ServiceAccount";
-/// Without a controller-manager, no namespace has a default ServiceAccount.
+/// Without a controller-manager, no namespace has a default service account.
 const WITHOUT_SERVICE_ACCOUNTS: &str = "--disable-admission-plugins=ServiceAccount";
 
 fn audit_log(folder: &RunFolder, index: usize) -> PathBuf {

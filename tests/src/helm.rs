@@ -25,6 +25,7 @@ impl Helm {
     }
 
     /// Returns Helm in another namespace.
+    #[must_use]
     pub fn in_namespace(self, namespace: &str) -> Self {
         Self { namespace: namespace.to_owned(), ..self }
     }

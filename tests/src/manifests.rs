@@ -78,8 +78,8 @@ impl Composition {
     }
 }
 
-/// Renders a folder of `manifests` with components, and with the ConfigMaps from which some of them
-/// take a text: name, key and text.
+/// Renders a folder of `manifests` with components, and with a `ConfigMap` for each text that
+/// one of them takes: name, key and text.
 pub fn render(
     programs: &Programs,
     folder_below: &str,

@@ -92,6 +92,11 @@ impl Page {
     }
 }
 
+/// True if a file's name ends with the extension.
+pub fn has_extension(path: &str, extension: &str) -> bool {
+    Path::new(path).extension().is_some_and(|found| found == extension)
+}
+
 /// Returns the paths of the tracked files of the repository below these, without deleted ones.
 pub fn tracked(below: &[&str]) -> Result<Vec<String>> {
     let mut git = Command::new("git");

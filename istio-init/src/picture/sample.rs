@@ -94,7 +94,7 @@ fn set(packet: &mut Packet, condition: &Match, number: usize) -> Option<()> {
         Field::InInterface(name) | Field::OutInterface(name) => {
             (matches!(condition.field, Field::OutInterface(_)) == is_out).then_some(())?;
             if positive {
-                packet.interface = name.name().to_owned();
+                name.name().clone_into(&mut packet.interface);
             }
         }
         Field::OwnerUid(users) => {
@@ -104,7 +104,9 @@ fn set(packet: &mut Packet, condition: &Match, number: usize) -> Option<()> {
             packet.owner.as_mut()?.gid = *groups.values().get(number)?;
         }
         Field::OwnerGid(groups) => {
-            let other = (1..).filter_map(parsed).find(|gid| !groups.values().contains(gid));
+            let other = (1..=u32::from(u16::MAX))
+                .filter_map(parsed)
+                .find(|gid| !groups.values().contains(gid));
             packet.owner.as_mut()?.gid = other?;
         }
         Field::PacketMark(_) | Field::ConnectionMark(_) | Field::Connection(_) => None?,

@@ -113,6 +113,7 @@ fn escape(document: &mut String, text: &str) {
             '<' => document.push_str("&lt;"),
             '>' => document.push_str("&gt;"),
             '"' => document.push_str("&quot;"),
+            '\n' | '\t' => document.push(' '),
             '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}' => {
                 document.push('\u{fffd}');
             }
@@ -148,8 +149,8 @@ mod tests {
         let mut svg = Svg::default();
         svg.text("t\"", 1, 2, "a<b>&\"c\"\u{1}\n\u{ffff}");
         let text = svg.finish([10, 20], "<t>", "&");
-        let line = "<text x=\"1\" y=\"2\" class=\"t&quot;\">a&lt;b&gt;&amp;&quot;c&quot;\u{fffd}\
-                    \u{fffd}\u{fffd}</text>\n";
+        let line = "<text x=\"1\" y=\"2\" class=\"t&quot;\">a&lt;b&gt;&amp;&quot;c&quot;\u{fffd} \
+                    \u{fffd}</text>\n";
         assert!(text.contains(line), "{text}");
         assert!(text.contains("<title>&lt;t&gt;</title>\n<desc>&amp;</desc>"), "{text}");
     }

@@ -24,7 +24,7 @@ impl AnalysisForm {
         let objects = || messages.iter().map(object).collect::<Value>();
         Ok(match self {
             Self::Log if colored => messages.iter().map(|it| colored_line(it) + "\n").collect(),
-            Self::Log => messages.iter().map(|it| format!("{it}\n")).collect(),
+            Self::Log => messages.iter().map(|it| it.to_string() + "\n").collect(),
             Self::Json => format!("{:#}\n", objects()),
             Self::Yaml => yaml::to_string(&objects()).context("writing YAML")?,
         })

@@ -72,8 +72,8 @@ impl Describe {
     ) -> Result<(), Failure> {
         let DescribeCommand::Pod(command) = &self.command;
         let descriptions = match &command.target {
-            Some(target) => command.from_cluster(target, cluster_client),
-            None => command.from_files(cluster_client, streams),
+            Some(target) => described_in_cluster(target, cluster_client).map(|it| vec![it]),
+            None => command.described_in_files(cluster_client, streams),
         }?;
         let text = match command.output {
             Form::Table => {
@@ -89,21 +89,7 @@ impl Describe {
 }
 
 impl DescribePod {
-    fn from_cluster(
-        &self,
-        target: &str,
-        cluster_client: ClusterClient<'_>,
-    ) -> Result<Vec<PodDescription>, Failure> {
-        let (name, namespace) = cluster::name_and_namespace(target, cluster_client.namespace);
-        let described = cluster::ask(cluster_client.flags, async |Cluster { client, name: at }| {
-            let namespace =
-                if namespace.is_empty() { client.default_namespace() } else { namespace };
-            described(&client, namespace, name).await.context(at)
-        });
-        Ok(vec![described.map_err(Failure::from_error)?])
-    }
-
-    fn from_files(
+    fn described_in_files(
         &self,
         cluster_client: ClusterClient<'_>,
         streams: &mut Streams<'_>,
@@ -133,6 +119,18 @@ impl DescribePod {
         }
         if errors.is_empty() { Ok(descriptions) } else { Err(Failure::Errors(errors)) }
     }
+}
+
+fn described_in_cluster(
+    target: &str,
+    cluster_client: ClusterClient<'_>,
+) -> Result<PodDescription, Failure> {
+    let (name, namespace) = cluster::name_and_namespace(target, cluster_client.namespace);
+    let described = cluster::ask(cluster_client.flags, async |Cluster { client, name: at }| {
+        let namespace = if namespace.is_empty() { client.default_namespace() } else { namespace };
+        described(&client, namespace, name).await.context(at)
+    });
+    described.map_err(Failure::from_error)
 }
 
 /// Describes the pods of a document after their injection.

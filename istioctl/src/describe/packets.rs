@@ -28,10 +28,10 @@ pub(super) fn typical(
     ports: &[ContainerPort],
     services: &[SelectingService],
 ) -> Vec<TypicalPacket> {
-    let mut packets = Packets { capture, owner: application(pod), packets: Vec::new() };
+    let mut packets = Packets { capture, owner: application(pod), found: Vec::new() };
     packets.inbound(ports, services);
     packets.outbound();
-    packets.packets
+    packets.found
 }
 
 /// Packets while they are collected.
@@ -39,7 +39,7 @@ struct Packets<'a> {
     capture: &'a Capture,
     /// Owner of the application's sockets.
     owner: Owner,
-    packets: Vec<TypicalPacket>,
+    found: Vec<TypicalPacket>,
 }
 
 impl Packets<'_> {
@@ -134,7 +134,7 @@ impl Packets<'_> {
         (direction, protocol, destination, interface): (Direction, Protocol, SocketAddr, &str),
         owner: Option<Owner>,
     ) {
-        if self.packets.iter().any(|known| known.words == words) {
+        if self.found.iter().any(|known| known.words == words) {
             return;
         }
         let anywhere = match self.family() {
@@ -150,7 +150,7 @@ impl Packets<'_> {
             owner,
             mark: 0,
         };
-        self.packets.push(TypicalPacket { words, packet });
+        self.found.push(TypicalPacket { words, packet });
     }
 
     /// The family of the pod's first address.

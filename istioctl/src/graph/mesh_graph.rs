@@ -109,6 +109,20 @@ impl MeshGraph {
         table(&header, &rows)
     }
 
+    /// Returns a sentence for each port.
+    pub(super) fn sentences(&self) -> String {
+        let of_service = |service: &ServiceNode| {
+            let sentence = |port: &PortNode| {
+                let ServiceNode { namespace, name, .. } = service;
+                let (callers, title) = (service.callers(port), port.title());
+                let by = port.callers.protection();
+                format!("Service {namespace}/{name}, port {title}: {callers}, {by}.")
+            };
+            service.ports.iter().map(sentence).collect::<Vec<_>>()
+        };
+        self.services.iter().flat_map(of_service).collect::<Vec<_>>().join(" ")
+    }
+
     /// Returns the graph for programs.
     pub(super) fn json(&self) -> Value {
         json!({ "services": self.services })

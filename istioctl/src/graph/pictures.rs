@@ -44,7 +44,7 @@ pub(super) fn svg(graph: &MeshGraph) -> String {
     svg.text("s", 80, y + 16, "mutual TLS");
     svg.arrow("past", 180, 230, y + 12);
     svg.text("s", 240, y + 16, "plain text is accepted too");
-    svg.finish([WIDTH, y + 32], TITLE, &graph.text())
+    svg.finish([WIDTH, y + 32], TITLE, &graph.sentences())
 }
 
 fn draw(svg: &mut Svg, service: &ServiceNode, port: &PortNode, row: u32) {

@@ -76,6 +76,13 @@ fn graph_is_shown_in_every_form() {
 }
 
 #[test]
+fn json_matches_its_published_schema() {
+    let schema = include_str!("../../../docs/schemas/graph.schema.json");
+    let schema = serde_json::from_str(schema).unwrap();
+    reference_pages::schema::validate(&graph("").unwrap().json(), &schema).unwrap();
+}
+
+#[test]
 fn namespace_selects_services() {
     assert!(graph("data").unwrap().services.iter().all(|one| one.namespace == "data"));
     assert!(graph("gone").unwrap_err().to_string().contains("namespace gone"));

@@ -11,6 +11,7 @@ use std::process::{Command, Output};
 
 use agreement::agreed_packets;
 use e2e::skipped_tests;
+use reference_pages::schema::validate;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -38,7 +39,9 @@ fn packets_of_files_agree_with_istio_init() {
         fs::write(&path, text).unwrap();
         let ran = describe(&path, &["-o", "json"]);
         if ran.status.success() {
-            compared += agreed_packets(&serde_json::from_slice(&ran.stdout).unwrap());
+            let described = serde_json::from_slice(&ran.stdout).unwrap();
+            validate(&described, &schema()).unwrap();
+            compared += agreed_packets(&described);
         }
     }
     assert!(compared > 30, "{compared}");
@@ -58,6 +61,7 @@ fn pods_of_istio_are_described_and_agree_with_istio_init() {
         let ran = describe(&path, &["-o", "json"]);
         assert!(ran.status.success(), "{name}: {}", lossy(&ran.stderr));
         let described: Value = serde_json::from_slice(&ran.stdout).unwrap();
+        validate(&described, &schema()).unwrap();
         compared += agreed_packets(&described);
         if SHOWN.contains(&name.as_str()) {
             let text = lossy(&describe(&path, &[]).stdout);
@@ -87,6 +91,12 @@ fn injected_pods(cases: &Path) -> Vec<(String, Value)> {
     }
     pods.sort_by(|one, other| one.0.cmp(&other.0));
     pods
+}
+
+/// Published schema of `-o json`.
+fn schema() -> Value {
+    let text = include_str!("../../../docs/schemas/describe-pod.schema.json");
+    serde_json::from_str(text).unwrap()
 }
 
 fn describe(file: &Path, flags: &[&str]) -> Output {

@@ -50,7 +50,7 @@ fn main() -> Result<ExitCode> {
     // Each story speaks of all pods of the cluster.
     arguments.test_threads = Some(1);
     let server = Arc::new(ApiServers::start(&programs, 1)?);
-    let stories: [(&str, Story); 13] = [
+    let stories: [(&str, Story); 15] = [
         ("check_inject_lists_pods_to_restart", istioctl::lists_pods_to_restart),
         ("check_inject_explains_a_pod", istioctl::explains_a_pod),
         ("check_inject_matches_the_api_server", istioctl::matches_the_api_server),

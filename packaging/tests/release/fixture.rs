@@ -30,7 +30,7 @@ impl Fixture {
 
     /// Writes the programs alone.
     pub(crate) fn programs(name: &str, platforms: &[Platform]) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("packaging-{name}"));
         if folder.exists() {
             fs::remove_dir_all(&folder).unwrap();
         }

@@ -41,7 +41,7 @@ fn component_sets_the_page_of_every_runbook() {
     let programs = Programs::find().unwrap();
     let text = manifests::render(&programs, "mesh", &components, &texts).unwrap();
     let runbooks = text.lines().filter(|line| line.contains("runbook_url: "));
-    let runbooks: Vec<_> = runbooks.map(|line| line.trim()).collect();
+    let runbooks: Vec<_> = runbooks.map(str::trim).collect();
     assert!(runbooks.len() > 30, "{runbooks:?}");
     let begin = format!("runbook_url: {page}#");
     assert!(runbooks.iter().all(|line| line.starts_with(&begin)), "{runbooks:?}");

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
+use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,23 +12,23 @@ use std::sync::LazyLock;
 use e2e::programs::{Programs, repository};
 use packaging::images::{CERTIFICATES, PROGRAM_IMAGES, PROXY};
 use packaging::release::{PlatformBuild, Release};
-use packaging::{Origin, Platform};
+use packaging::{Origin, Platform, programs};
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// The release, written once for all tests.
 static RELEASE: LazyLock<PathBuf> = LazyLock::new(|| {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("release");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("packages");
     if folder.exists() {
         fs::remove_dir_all(&folder).unwrap();
     }
-    let programs = Programs::find().unwrap();
+    let installed = Programs::find().unwrap();
     let release = Release {
         workspace: repository().to_owned(),
         builds: vec![PlatformBuild {
             platform: Platform::host(),
             programs: repository().join("dist"),
-            envoy: Some(programs.envoy().unwrap()),
+            envoy: Some(installed.envoy().unwrap()),
         }],
         envoy_version: include_str!("../../envoy-version").trim().to_owned(),
         origin: Origin {
@@ -67,7 +68,8 @@ fn debian_packages_install_and_their_programs_run() {
     }
     for program in ["istioctl", "outrigger", "kubectl-outrigger"] {
         let version = run(root.path().join("usr/bin").join(program), ["version"]);
-        assert_eq!(version.lines().next(), Some("client version: 0.1.0"), "{program}");
+        let line = version.lines().next().unwrap();
+        assert!(line.starts_with("client version: ") && line.ends_with(VERSION), "{line}");
     }
     let rules = run(root.path().join("usr/sbin/istio-init"), ["plan"]);
     assert!(rules.contains("15001"), "{rules}");
@@ -87,6 +89,20 @@ fn archive_unpacks_to_programs_that_run() {
     assert!(run(bin.join("outrigger"), ["version"]).contains(VERSION));
     for program in ["pilot-agent", "pilot-discovery", "sidecar-injector", "webhook-certs"] {
         run(bin.join(program), ["--help"]);
+    }
+}
+
+#[test]
+fn programs_have_no_path_of_this_machine() {
+    let home = env::var("CARGO_HOME").unwrap_or_else(|_| env::var("HOME").unwrap() + "/.cargo");
+    let folder = repository().to_str().unwrap();
+    for program in programs::all() {
+        let program = repository().join("dist").join(program.name);
+        let mut grep = Command::new("grep");
+        grep.args(["--count", "--text", "--fixed-strings", "-e", &home, "-e", folder]);
+        // 1: no line matches.
+        let code = grep.arg(&program).status().unwrap().code();
+        assert_eq!(code, Some(1), "{} names {home} or {folder}", program.display());
     }
 }
 

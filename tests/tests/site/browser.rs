@@ -1,4 +1,4 @@
-//! A headless Chromium, by its `DevTools` protocol over a pair of pipes.
+//! A headless Chromium, by its debugging protocol over a pair of pipes.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};

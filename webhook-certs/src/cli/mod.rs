@@ -31,7 +31,7 @@ use state_report::StateReport;
 
 /// Issues, rotates and publishes the certificates of an admission webhook.
 #[derive(Debug, Parser)]
-#[command(name = "webhook-certs", version, after_help = EXIT_CODES)]
+#[command(name = "webhook-certs", version, after_help = EXIT_HELP)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -83,7 +83,7 @@ enum Command {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = STATUS_CODES, mut_args(without_server_flag))]
+#[command(after_help = STATUS_HELP, mut_args(without_server_flag))]
 struct StatusArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -102,7 +102,7 @@ enum OutputFormat {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES, mut_args(without_server_flag))]
+#[command(after_help = EXIT_HELP, mut_args(without_server_flag))]
 struct RotateArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -154,7 +154,7 @@ impl FromStr for RevokeTarget {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = EXIT_HELP)]
 struct IssueArgs {
     /// DNS name or address of the leaf; may be repeated.
     #[arg(long = "dns", value_name = "NAME", required = true)]
@@ -319,9 +319,9 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
         .context("cannot start the runtime")
 }
 
-const EXIT_CODES: &str = "Exit codes:\n  0  done\n  1  failed\n  2  invalid usage";
+const EXIT_HELP: &str = "Exit codes:\n  0  done\n  1  failed\n  2  invalid usage";
 
-const STATUS_CODES: &str = "Exit codes:\n  0  every webhook entry trusts the CA\n  1  failed, no \
+const STATUS_HELP: &str = "Exit codes:\n  0  every webhook entry trusts the CA\n  1  failed, no \
                             usable CA, or an entry that does not trust it\n  2  invalid usage";
 
 fn print(lines: &[String]) -> Result<()> {

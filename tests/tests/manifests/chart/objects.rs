@@ -83,7 +83,7 @@ impl Case {
     }
 }
 
-/// Objects with what may differ taken out: documents in ConfigMaps as values, images in them
+/// Objects with what may differ taken out: documents in a `ConfigMap` as values, images in them
 /// complete, Helm's own annotation, and the Namespace, which `helm install` makes.
 fn compared(mut objects: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
     objects.remove("Namespace istio-system");
