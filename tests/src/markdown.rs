@@ -110,12 +110,6 @@ pub fn tracked(below: &[&str]) -> Result<Vec<String>> {
     Ok(paths)
 }
 
-/// Returns the paths of the tracked pages of the repository below these.
-pub fn tracked_pages(below: &[&str]) -> Result<Vec<String>> {
-    let is_page = |path: &String| Path::new(path).extension().is_some_and(|end| end == "md");
-    Ok(tracked(below)?.into_iter().filter(is_page).collect())
-}
-
 /// Anchors of the headings of a page, which are unique.
 #[derive(Default)]
 struct Anchors(HashMap<String, usize>);

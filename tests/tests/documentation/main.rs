@@ -18,11 +18,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use e2e::failure;
-<<<<<<< HEAD
-use e2e::markdown::{Page, tracked_pages};
-=======
 use e2e::markdown::{Page, has_extension, tracked};
->>>>>>> main
 use e2e::netns::Namespace;
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -31,12 +27,9 @@ use not_run::Exceptions;
 
 fn main() -> Result<ExitCode> {
     let mut arguments = Arguments::from_args();
-    let pages: Vec<_> = tracked_pages(&PAGES)?
+    let pages: Vec<_> = tracked(&PAGES)?
         .into_iter()
-<<<<<<< HEAD
-=======
         .filter(|path| has_extension(path, "md"))
->>>>>>> main
         .map(|path| Page::read(&path))
         .filter(|page| page.as_ref().map_or(true, story::has_commands))
         .collect::<Result<_>>()?;
@@ -53,20 +46,11 @@ fn main() -> Result<ExitCode> {
     Ok(conclusion.exit_code())
 }
 
-<<<<<<< HEAD
-/// A story, or a check after all of them.
-type Run = Box<dyn Fn(&Fixture) -> Result<()> + Send>;
-
-fn trials(pages: Vec<Page>, fixture: Option<&Arc<Fixture>>) -> Vec<Trial> {
-    let exceptions = Arc::<Exceptions>::default();
-    let trial = |name: String, run: Run| {
-=======
 type PageTest = Box<dyn Fn(&Fixture) -> Result<()> + Send>;
 
 fn trials(pages: Vec<Page>, fixture: Option<&Arc<Fixture>>) -> Vec<Trial> {
     let exceptions = Arc::<Exceptions>::default();
     let trial = |name: String, run: PageTest| {
->>>>>>> main
         let fixture = fixture.map(Arc::clone);
         Trial::test(name.clone(), move || {
             let fixture = fixture.ok_or("it was only listed")?;

@@ -81,15 +81,8 @@ impl<'a> Story<'a> {
     /// Writes a block that begins with a comment of its file name.
     fn write(&self, text: &str) -> Result<()> {
         let first = text.lines().next().unwrap_or_default();
-<<<<<<< HEAD
-        let Some(name) = first.strip_prefix("# ") else { return Ok(()) };
-        if Path::new(name).extension().is_none_or(|end| end != "yaml") {
-            return Ok(());
-        }
-=======
         let name = first.strip_prefix("# ").filter(|name| has_extension(name, "yaml"));
         let Some(name) = name else { return Ok(()) };
->>>>>>> main
         fs::write(self.shell.folder().join(name), text).with_context(|| format!("writing {name}"))
     }
 

@@ -5,11 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-<<<<<<< HEAD
-use e2e::markdown::{Page, tracked, tracked_pages};
-=======
 use e2e::markdown::{Page, has_extension, tracked};
->>>>>>> main
 use e2e::programs::repository;
 
 #[test]
@@ -57,12 +53,8 @@ fn supported_versions_are_those_of_the_tests() {
 
 /// Returns the paths of all pages of the site.
 fn all() -> Vec<String> {
-<<<<<<< HEAD
-    tracked_pages(&SITE).unwrap()
-=======
     let files = tracked(&SITE).unwrap();
     files.into_iter().filter(|path| has_extension(path, "md")).collect()
->>>>>>> main
 }
 
 /// Returns the path of a link's target from the root of the repository.
