@@ -132,7 +132,9 @@ mod tests {
                 check(inner, &format!("{path} {}", inner.get_name()));
             }
         }
-        check(&Program::Istioctl.command(), "istioctl");
+        let mut command = Program::Istioctl.command();
+        command.build();
+        check(&command, "istioctl");
     }
 
     #[test]
