@@ -27,7 +27,8 @@ pub(super) struct Completion {
 
 impl Completion {
     pub(super) fn run(&self, program: Program, streams: &mut Streams<'_>) -> Result<(), Failure> {
-        let (mut command, mut script) = (visible(&program.command()), Vec::new());
+        let (mut command, mut script) =
+            (visible(&program.command()).name(program.file_name()), Vec::new());
         clap_complete::generate(self.shell, &mut command, program.file_name(), &mut script);
         let script = String::from_utf8(script).context("the script is not UTF-8");
         script

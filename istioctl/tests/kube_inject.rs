@@ -459,7 +459,6 @@ fn version_names_client_and_images() {
         &["version", "--short=false"],
         &["version", "-o", "json"],
         &["version", "--short=false", "-o", "yaml"],
-        &["version", "--remote"],
         &["--version"],
     ]
     .map(|args| session(args, ""))
