@@ -27,11 +27,17 @@ pub(super) struct Completion {
 
 impl Completion {
     pub(super) fn run(&self, program: Program, streams: &mut Streams<'_>) -> Result<(), Failure> {
-        let (mut command, mut script) =
-            (visible(&program.command()).name(program.file_name()), Vec::new());
-        clap_complete::generate(self.shell, &mut command, program.file_name(), &mut script);
+        let name = program.file_name();
+        // The generator for bash loses the subcommands of a name with a hyphen.
+        let generated =
+            if self.shell == Shell::Bash { name.replace('-', "_") } else { name.into() };
+        let mut command = visible(&program.command()).name(generated.clone());
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut command, generated.clone(), &mut script);
         let script = String::from_utf8(script).context("the script is not UTF-8");
+        let end = |name: &str| format!(" {name}\n");
         script
+            .map(|script| script.replace(&end(&generated), &end(name)))
             .and_then(|script| output::write(streams.output, &script))
             .map_err(Failure::from_error)
     }
