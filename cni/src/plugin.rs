@@ -18,7 +18,7 @@ use crate::{agent, capture, network_namespace};
 
 /// Runs a call. Exit codes: 0 success, 1 an error, which is on `output` as JSON.
 ///
-/// A call ends after [`TIME_LIMIT`] with an error: a runtime may hold its other pods up meanwhile.
+/// A call ends after five seconds with an error: a runtime may hold its other pods up meanwhile.
 /// Rules are one transaction, so the old ones or all new ones are in force then.
 pub fn main(
     environment: impl IntoIterator<Item = (OsString, OsString)>,
