@@ -81,7 +81,7 @@ impl MeshVersions {
 /// Number of pods by image.
 #[derive(Debug, Default)]
 struct ImageTally {
-    /// By component, revision and image.
+    /// Number of pods by component, revision and image.
     control_plane: BTreeMap<[String; 3], usize>,
     proxies: BTreeMap<String, usize>,
 }

@@ -6,7 +6,7 @@ use crate::Streams;
 
 /// Number of objects read, shown while more are read.
 pub(super) struct Progress<'a> {
-    /// Where the line is written, if a person sees it.
+    /// Destination of the line; `None` if no person sees it.
     messages: Option<&'a mut dyn Write>,
     objects: &'static str,
     read: usize,

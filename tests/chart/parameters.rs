@@ -104,7 +104,7 @@ const fn parameter(
 const POD: &[&str] = &["spec", "template", "spec"];
 const CONTAINER: &[&str] = &["spec", "template", "spec", "containers", "*"];
 
-/// Of the injector and of the control plane.
+/// Parameters of the injector and of the control plane.
 const OF_PROGRAMS: [Parameter; 17] = [
     parameter(
         "Deployment PROGRAM",

@@ -72,5 +72,5 @@ fn resolve(page: &str, link: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// What `docs/site.sh` copies: the pages, and the files to which they link.
+/// Files that `docs/site.sh` copies: the pages, and the files to which they link.
 const SITE: [&str; 4] = [":(glob)*.md", "LICENSE", "docs", "manifests"];

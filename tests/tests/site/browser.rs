@@ -30,7 +30,7 @@ pub(crate) enum Scheme {
     Dark,
 }
 
-/// What happened while a page was loaded.
+/// Events while a page was loaded.
 #[derive(Debug, Default)]
 pub(crate) struct Visit {
     pub(crate) requests: Vec<String>,

@@ -29,7 +29,7 @@ fn digest_takes_the_place_of_registry_and_tag() {
     assert_eq!(deployment["spec"]["template"]["spec"]["containers"][0]["image"], image);
 }
 
-/// Those of injected containers are text in a `ConfigMap`: two lines of `mesh/values.yaml`.
+/// Images of injected containers are text in a `ConfigMap`: two lines of `mesh/values.yaml`.
 #[test]
 fn kustomize_images_reach_every_object() {
     let folder = tempfile::tempdir().unwrap();
