@@ -10,9 +10,9 @@ lanes=(servers "machine unit")
 # The group of a test program. `unit` needs no set-up and no root; a new program belongs to it.
 group_of() {
     case "$1" in
-    "e2e acceptance" | "e2e installation" | "pilot-discovery beside_istiod" | "pilot-discovery certificates" | "pilot-discovery sources" | "pilot-registry kubernetes" | "webhook-certs cluster" | "webhook-certs storm") echo servers ;;
+    "e2e acceptance" | "e2e installation" | "e2e packages" | "e2e site" | "injector reports" | "istioctl reports" | "pilot-discovery beside_istiod" | "pilot-discovery certificates" | "pilot-discovery sources" | "pilot-registry kubernetes" | "webhook-certs cluster" | "webhook-certs storm") echo servers ;;
     "e2e dependencies" | "e2e licences" | "e2e links" | "pilot-agent pilot_agent" | "pilot-discovery pilot_discovery") echo unit ;;
-    "e2e "* | "injector cluster" | "injector kubernetes" | "injector reports" | "istioctl reports" | "pilot-agent "* | "pilot-discovery "* | "pilot-routing generation" | "pilot-xds envoy" | "webhook-certs workload") echo machine ;;
+    "e2e "* | "injector cluster" | "injector kubernetes" | "pilot-agent "* | "pilot-discovery "* | "pilot-routing generation" | "pilot-xds envoy" | "webhook-certs workload") echo machine ;;
     *) echo unit ;;
     esac
 }

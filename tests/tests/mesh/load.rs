@@ -40,7 +40,7 @@ impl Load {
         let pods = shop.pods("app=load")?;
         let load = match pods.first() {
             Some(pod) => Self::of(address_of(pod)?),
-            None => start(&shop, "{}")?,
+            None => start(&shop, "")?,
         };
         load.continues("at the start of a story")?;
         Ok(load)
@@ -116,7 +116,7 @@ fn start(shop: &Namespace<'_>, config: &str) -> Result<Load> {
     let annotations = json!({
         // The report shall be readable while the pod's own sidecar is away.
         "traffic.sidecar.istio.io/excludeInboundPorts": REPORT_PORT.to_string(),
-        "proxy.istio.io/config": config,
+        "proxy.istio.io/config": format!("{DRAIN}{config}"),
     });
     shop.apply(&service("server", &json!([{ "name": "http", "port": 80, "targetPort": 8080 }])))?;
     shop.apply(&deployment("server", 2, &annotations, &["--http=8080"]))?;
@@ -173,6 +173,9 @@ pub(crate) fn deployment(name: &str, replicas: u32, annotations: &Value, args: &
 }
 
 const REPORT_PORT: u16 = 9099;
+/// Time for the requests in progress when a pod is terminated. On a busy machine, some take longer than Istio's
+/// five seconds, after which a sidecar ends with them.
+const DRAIN: &str = "terminationDrainDuration: 20s\n";
 /// Answers that show that requests go on: those of two seconds.
 const ENOUGH: u64 = 600;
 const PATIENCE: Duration = Duration::from_secs(180);

@@ -33,6 +33,7 @@ struct Watched {
     /// Changes of single objects are lost.
     loses_changes: bool,
     drift: BTreeMap<&'static str, usize>,
+    lists: BTreeMap<&'static str, usize>,
 }
 
 impl Shared {
@@ -42,7 +43,12 @@ impl Shared {
 
     fn offer(&self, event: Event) {
         let mut watched = self.lock();
-        if !watched.loses_changes || event.names().1 == "list" {
+        let (kind, action) = event.names();
+        let is_list = action == "list";
+        if is_list {
+            *watched.lists.entry(kind).or_default() += 1;
+        }
+        if is_list || !watched.loses_changes {
             watched.index.apply(event);
         }
     }
@@ -93,6 +99,11 @@ impl Mesh {
     /// Objects that the watchdog has found to differ, by kind.
     pub(crate) fn drift(&self) -> BTreeMap<&'static str, usize> {
         self.watched.lock().drift.clone()
+    }
+
+    /// Number of lists of a kind that the index has taken.
+    pub(crate) fn lists(&self, kind: &str) -> usize {
+        self.watched.lock().lists.get(kind).copied().unwrap_or_default()
     }
 
     /// Addresses and zones of the service `web`.

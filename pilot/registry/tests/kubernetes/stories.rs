@@ -1,6 +1,6 @@
 //! Histories of objects.
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use serde_json::json;
 
 use crate::mesh::{Mesh, PODS, SERVICES, SLICES};
@@ -142,22 +142,40 @@ pub(crate) async fn watchdog_finds_and_repairs_lost_changes(mesh: &mut Mesh) -> 
     mesh.pod(0, "web-1", "web", "10.1.0.1", "Running").await?;
     mesh.settled(0).await?;
     mesh.lose_changes(true);
-    mesh.delete(0, &format!("{PODS}/web-1")).await?;
-    until_repaired(mesh, "Pod").await?;
-    mesh.service(0, "web", 81).await?;
-    until_repaired(mesh, "Service").await?;
-    mesh.node("n2", "z9").await?;
-    until_repaired(mesh, "Node").await?;
+    until_repaired(mesh, "Pod", async |mesh, round| match round % 2 {
+        0 => mesh.delete(0, &format!("{PODS}/web-1")).await,
+        _ => mesh.pod(0, "web-1", "web", "10.1.0.1", "Running").await,
+    })
+    .await?;
+    until_repaired(mesh, "Service", async |mesh, round| mesh.service(0, "web", 81 + round).await)
+        .await?;
+    until_repaired(mesh, "Node", async |mesh, round| mesh.node("n2", &format!("z9-{round}")).await)
+        .await?;
     mesh.lose_changes(false);
     mesh.node("n2", "z2").await?;
     mesh.settled(0).await?;
     mesh.clear().await
 }
 
-async fn until_repaired(mesh: &Mesh, kind: &str) -> Result<()> {
-    mesh.until("the lost change is found", async |mesh| Ok(mesh.drift().contains_key(kind)))
+/// Makes changes, which are lost, until the watchdog has found one. A watch that begins again, as all do after
+/// a drift, lists its objects: such a list brings a change that the watchdog then cannot find.
+async fn until_repaired(
+    mesh: &Mesh,
+    kind: &str,
+    mut change: impl AsyncFnMut(&Mesh, u16) -> Result<()>,
+) -> Result<()> {
+    for round in 0..ROUNDS {
+        let lists = mesh.lists(kind);
+        change(mesh, round).await?;
+        mesh.until("the lost change is found or listed", async |mesh| {
+            Ok(mesh.drift().contains_key(kind) || mesh.lists(kind) > lists)
+        })
         .await?;
-    mesh.settled(0).await
+        if mesh.drift().contains_key(kind) {
+            return mesh.settled(0).await;
+        }
+    }
+    bail!("lists brought all {ROUNDS} changes of a {kind}: the watchdog found none")
 }
 
 async fn step(mesh: &Mesh, server: usize, random: &mut Random) -> Result<()> {
@@ -193,3 +211,6 @@ impl Random {
         usize::try_from((mixed ^ (mixed >> 31)) % end as u64).unwrap_or_default()
     }
 }
+
+/// Rounds of which one is not disturbed by a list, or the watchdog does not work.
+const ROUNDS: u16 = 20;
