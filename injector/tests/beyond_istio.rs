@@ -3,8 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
+use cni::capture_request::{ANNOTATION as CAPTURE, CaptureRequest, NetworkFacts};
 use injector::inject::{InjectError, Injection, InjectionOutcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
+use injector::uninject::{Origin, uninject};
+use istio_init::config::host_evidence::HostEvidence;
 use reason::Reason;
 use serde_json::{Value, json};
 
@@ -484,6 +487,75 @@ fn user_supplied_native_sidecar_keeps_its_place() {
         let proxy = json!({"name": "istio-proxy", "image": "mine:1", "restartPolicy": "Always"});
         let spec = json!({"containers": [{"name": "web", "image": "web:1"}, proxy]});
         injected(&json!({}), &pod(&annotations, &spec));
+    }
+}
+
+#[test]
+fn capture_request_is_what_the_validation_container_checks() {
+    let values =
+        json!({"pilot": {"cni": {"enabled": true}}, "outrigger": {"captureRequest": "write"}});
+    let annotations = json!({
+        "traffic.sidecar.istio.io/excludeOutboundPorts": "5432",
+        "proxy.istio.io/config": "proxyMetadata: {ISTIO_META_DNS_CAPTURE: 'true'}",
+        CAPTURE: "of the user",
+    });
+    // A user's fields of the container are in effect, and so in the request.
+    let own = json!({"name": "istio-validation", "image": "auto", "env": [
+        {"name": "INVALID_DROP", "value": "true"},
+        {"name": "ADDRESS", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]});
+    let before = pod(&annotations, &json!({"initContainers": [own]}));
+    let after = injected(&values, &before).pod;
+    let text = after["metadata"]["annotations"][CAPTURE].as_str().unwrap();
+    let request = CaptureRequest::parse(text).unwrap();
+    assert_eq!(json!(request.args), container(&after, "istio-validation")["args"]);
+    let variables: Vec<_> = request.env.iter().map(|(name, value)| (&**name, &**value)).collect();
+    assert_eq!(variables, [("INVALID_DROP", "true"), ("ISTIO_META_DNS_CAPTURE", "true")]);
+    request.plan(&facts()).unwrap();
+}
+
+#[test]
+fn capture_request_is_written_for_a_plugin_alone() {
+    let values = |enabled, request: &str| json!({"pilot": {"cni": {"enabled": enabled}}, "outrigger": {"captureRequest": request}});
+    for (values, mode, expected) in [
+        (values(true, "write"), "REDIRECT", (true, true)),
+        (values(true, "write"), "TPROXY", (true, true)),
+        // Istio's plugin fails for a pod without capture that has these annotations.
+        (values(true, "write"), "NONE", (false, false)),
+        (values(true, "omit"), "NONE", (false, true)),
+        (values(true, "omit"), "REDIRECT", (false, true)),
+        (values(false, "write"), "REDIRECT", (false, false)),
+        (json!({"pilot": {"cni": {"enabled": true}}}), "REDIRECT", (false, true)),
+    ] {
+        let annotations = json!({"sidecar.istio.io/interceptionMode": mode});
+        let after = injected(&values, &pod(&annotations, &json!({}))).pod;
+        let annotations = &after["metadata"]["annotations"];
+        let has = |key: &str| annotations.get(key).is_some();
+        let found = (has(CAPTURE), has("traffic.sidecar.istio.io/includeInboundPorts"));
+        assert_eq!(found, expected, "{values} {mode}");
+    }
+}
+
+#[test]
+fn capture_request_goes_with_the_capture_and_with_the_injection() {
+    let values =
+        json!({"pilot": {"cni": {"enabled": true}}, "outrigger": {"captureRequest": "write"}});
+    let first = injected(&values, &pod(&json!({}), &json!({}))).pod;
+    let back = uninject(&first, &Origin::from_pod(&first)).unwrap().unwrap().pod;
+    assert_eq!(back["metadata"]["annotations"].get(CAPTURE), None);
+
+    // A stored pod keeps its init containers.
+    let mut other = first;
+    other["spec"]["initContainers"] = json!([]);
+    other["metadata"]["annotations"]["sidecar.istio.io/interceptionMode"] = "NONE".into();
+    let second = injected(&values, &other).pod;
+    assert_eq!(second["metadata"]["annotations"].get(CAPTURE), None);
+}
+
+fn facts() -> NetworkFacts {
+    NetworkFacts {
+        addresses: vec!["10.0.0.7".parse().unwrap()],
+        name_servers: None,
+        host: Ok(HostEvidence::default()),
     }
 }
 

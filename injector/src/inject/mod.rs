@@ -18,7 +18,7 @@ use serde_json::Value;
 pub use self::error::InjectError;
 use self::plan::Plan;
 use self::policy::why_not;
-use self::postprocess::{metadata, order, probes, prometheus};
+use self::postprocess::{capture_request, metadata, order, probes, prometheus};
 use self::reinject::{overrides, relocate_proxy};
 pub use self::request::Target;
 use crate::budget;
@@ -27,6 +27,7 @@ use crate::json::patch::{self, Patch};
 use crate::kubernetes::api_defaults;
 use crate::kubernetes::merge::{merge, settle};
 use crate::settings::Settings;
+use crate::settings::outrigger::CaptureRequest;
 
 /// Injects the pod, or returns the reason why not.
 ///
@@ -113,6 +114,9 @@ fn carry_out(plan: Plan<'_>, pod: Value) -> Result<Injection, InjectError> {
     ));
     order::containers(&mut draft, &injected, plan.hold_application);
     order::proxy_env(&mut draft, &variables);
+    if settings.values.outrigger.capture_request == CaptureRequest::Write {
+        capture_request::apply(&mut draft);
+    }
     let (mut pod, mut change) = draft.finish();
     if reinjected {
         api_defaults::keep(&mut pod, &mut change);

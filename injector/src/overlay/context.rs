@@ -49,6 +49,11 @@ impl<'a> Context<'a> {
         self.annotations.or(key::INTERCEPTION_MODE, self.proxy_config.interception_mode())
     }
 
+    /// False if nothing is captured.
+    pub(super) fn has_capture(&self) -> bool {
+        self.interception_mode() != "NONE"
+    }
+
     pub(super) fn tproxy(&self) -> bool {
         self.interception_mode() == "TPROXY"
     }

@@ -6,6 +6,7 @@ use super::context::{Context, object};
 use super::init_container::excluded_inbound_ports;
 use crate::istio::multus::with_network;
 use crate::settings::annotations::key;
+use crate::settings::outrigger::CaptureRequest;
 
 /// Returns the metadata of a pod with a sidecar.
 pub(super) fn of_sidecar(context: &Context<'_>) -> Value {
@@ -16,7 +17,7 @@ pub(super) fn of_sidecar(context: &Context<'_>) -> Value {
         put(TUNNEL, context.label(TUNNEL).unwrap_or("http"));
     }
     let mut annotations = annotations(context);
-    if context.values().pilot.cni.enabled.on() {
+    if is_for_cni(context) {
         for_cni(context, &mut |key: &str, value: &str| {
             annotations.insert(key.to_owned(), value.into());
         });
@@ -90,6 +91,13 @@ fn annotations(context: &Context<'_>) -> Map<String, Value> {
         }
     }
     annotations
+}
+
+/// True if a CNI plugin reads the annotations. Istio's plugin fails for a pod without capture.
+fn is_for_cni(context: &Context<'_>) -> bool {
+    let values = context.values();
+    let is_ours = values.outrigger.capture_request == CaptureRequest::Write;
+    values.pilot.cni.enabled.on() && (context.has_capture() || !is_ours)
 }
 
 /// Adds the annotations for the CNI plugin, which then programs the capture.

@@ -8,7 +8,7 @@ use super::{init_container, metadata, proxy_container, volumes};
 
 /// Returns the overlay for one pod.
 pub fn overlay(context: &Context<'_>) -> Value {
-    let init = (context.interception_mode() != "NONE").then(|| init_container::container(context));
+    let init = context.has_capture().then(|| init_container::container(context));
     let proxy = proxy_container::of_sidecar(context);
     let mut spec = context.spec(volumes::of_sidecar(context));
     if context.native_sidecar {

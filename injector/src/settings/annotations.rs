@@ -234,6 +234,8 @@ keys! {
         "`service.instance.id` in the same spans";
     STATUS = "sidecar.istio.io/status", AnnotationKind::Text, "",
         "written by injection: names of the injected containers and volumes, read by reinjection";
+    CAPTURE = "sidecar.outrigger.io/capture", AnnotationKind::Text, "",
+        "written by injection if `outrigger.captureRequest` is `write`: what the CNI plugin captures";
     REVISION = "istio.io/rev", AnnotationKind::Text, "",
         "written by injection: the revision that injected the pod";
     APPLICATION_PORTS = "readiness.status.sidecar.istio.io/applicationPorts", AnnotationKind::Text, "",

@@ -10,6 +10,9 @@ use documents::suggest;
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Outrigger {
+    /// `captureRequest`: annotation for the CNI plugin of this project.
+    #[serde(deserialize_with = "or_default")]
+    pub capture_request: CaptureRequest,
     /// `cpuLimits`: default CPU limit of injected containers.
     #[serde(deserialize_with = "or_default")]
     pub cpu_limits: CpuLimits,
@@ -28,6 +31,17 @@ pub struct Outrigger {
     /// `revisionTags`: further names of this revision that a pod may have in `istio.io/rev`.
     #[serde(deserialize_with = "or_default")]
     pub revision_tags: Vec<String>,
+}
+
+/// Annotation from which this project's CNI plugin captures a pod's traffic. Istio's plugin reads the pod.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum CaptureRequest {
+    /// The pod gets none.
+    #[default]
+    Omit,
+    /// A pod with the container `istio-validation` gets one, and a pod without capture no annotation for any plugin.
+    Write,
 }
 
 /// Default CPU limit of injected containers.
@@ -89,8 +103,15 @@ pub(super) fn check_keys(given: &Map<String, Value>) -> Result<(), String> {
     }
 }
 
-const KEYS: [&str; 6] =
-    ["cpuLimits", "initResources", "podResources", "podRevision", "proxyUser", "revisionTags"];
+const KEYS: [&str; 7] = [
+    "captureRequest",
+    "cpuLimits",
+    "initResources",
+    "podResources",
+    "podRevision",
+    "proxyUser",
+    "revisionTags",
+];
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,6 @@
 //! Changes of a pod after the merge: probes, metrics, metadata, the order of containers.
 
+pub mod capture_request;
 pub mod metadata;
 pub mod order;
 pub mod path_env;
