@@ -61,6 +61,11 @@ impl Namespace {
         &self.name
     }
 
+    /// Returns the file of the namespace.
+    pub fn path(&self) -> PathBuf {
+        Path::new(FOLDER).join(&self.name)
+    }
+
     /// Connects it with another namespace: a link named `mine` here and `theirs` there, both up.
     /// The links have no addresses from the kernel, so that the test sets all of them.
     pub fn connect(&self, mine: &str, other: &Self, theirs: &str) -> Result<()> {
@@ -102,7 +107,7 @@ impl Namespace {
 
     /// Moves the calling thread into the namespace permanently.
     pub fn enter(&self) -> Result<()> {
-        let path = Path::new(FOLDER).join(&self.name);
+        let path = self.path();
         let file = File::open(&path).with_context(|| format!("opening {}", path.display()))?;
         let kind = Some(LinkNameSpaceType::Network);
         move_into_link_name_space(file.as_fd(), kind).context("entering a network namespace")
@@ -180,7 +185,7 @@ mod tests {
     #[test]
     fn namespace_is_deleted_when_dropped() {
         let namespace = Namespace::create().unwrap();
-        let path = Path::new(FOLDER).join(namespace.name());
+        let path = namespace.path();
         assert!(path.exists());
         let links = namespace.output(Command::new("ip").args(["-o", "link"]), "").unwrap();
         assert_eq!(links.lines().count(), 1, "{links}");

@@ -14,6 +14,7 @@ mod raw;
 mod settings;
 
 mod backends;
+mod cni_plugin;
 mod differential;
 mod drop_invalid;
 mod explain;

@@ -274,7 +274,7 @@ impl Pod {
 pub(crate) fn istio_init() -> Command {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     let named = || std::env::var_os("ISTIO_INIT_BIN").map(PathBuf::from);
-    let program = PROGRAM.get_or_init(|| named().unwrap_or_else(build));
+    let program = PROGRAM.get_or_init(|| named().unwrap_or_else(|| build("istio-init")));
     assert!(program.exists(), "ISTIO_INIT_BIN: {} is missing", program.display());
     let mut command = Command::new(program);
     command.env_clear();
@@ -285,10 +285,10 @@ pub(crate) fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// Builds the program, since cargo does not for a test of another package.
-fn build() -> PathBuf {
+/// Builds the program of a package, since cargo does not for a test of another package.
+pub(crate) fn build(package: &str) -> PathBuf {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--package", "istio-init", "--bins", "--message-format=json"]);
+    cargo.args(["build", "--package", package, "--bins", "--message-format=json"]);
     let messages = succeed(cargo.current_dir(env!("CARGO_MANIFEST_DIR")), "").expect("cargo build");
     let executable = |line: &str| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;

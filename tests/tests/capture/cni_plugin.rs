@@ -1,0 +1,207 @@
+//! Capture by the CNI plugin, which the container runtime starts in the node's network namespace.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use e2e::sockets::Transport::{Tcp, Udp};
+use serde_json::{Value, json};
+
+use crate::flags::{APP, PROXY, check, owned_by};
+use crate::pod::From::World;
+use crate::pod::{Pod, build};
+use crate::settings::Settings;
+
+#[test]
+fn plugin_leaves_what_the_init_container_leaves() {
+    let pod = Pod::create();
+    let clean = pod.dump();
+    let dual = Settings::injected_dual;
+    for settings in [
+        Settings::injected(),
+        dual(),
+        dual().with('m', "TPROXY"),
+        dual().with('m', "TPROXY").with('t', "1400").with('r', "140"),
+        dual().with('x', "10.200.0.0/16,fd88::/64").with('q', "8500").with('o', "443,9080"),
+        dual().with('i', "10.1.0.0/16,fd88::/64").with('b', "80,443").with('c', "net1"),
+        Settings::injected().with('k', "net1").with_variable("INVALID_DROP", "true"),
+        dual().with_switch("--redirect-dns").with_name_servers(&["203.0.113.7", "2001:db8::7"]),
+        dual().with_switch("--redirect-dns").with_switch("--capture-all-dns"),
+    ] {
+        pod.init(&settings);
+        let by_init = pod.dump();
+        pod.init(&Settings::default().with_switch("--cleanup-only"));
+        assert_eq!(pod.dump(), clean, "{settings:?}");
+        add(&pod, &settings).unwrap();
+        assert_eq!(pod.dump(), by_init, "{settings:?}");
+        // Two chains may have the plugin, and a runtime may try again.
+        add(&pod, &settings).unwrap();
+        assert_eq!(pod.dump(), by_init, "{settings:?}");
+        pod.init(&Settings::default().with_switch("--cleanup-only"));
+    }
+}
+
+#[test]
+fn plugin_captures_inbound_and_outbound() {
+    let pod = Pod::create();
+    add(&pod, &Settings::injected_dual()).unwrap();
+    check(
+        &pod,
+        &[
+            (World, Tcp, "192.168.77.2:80", "pod:15006 192.168.77.2:80"),
+            (World, Tcp, "[fd77::2]:80", "pod:15006 [fd77::2]:80"),
+            (World, Tcp, "192.168.77.2:15021", "pod:15021 192.168.77.2:15021"),
+            (World, Udp, "192.168.77.2:53", "pod:53 udp"),
+            (APP, Tcp, "203.0.113.7:80", "pod:15001 203.0.113.7:80"),
+            (APP, Tcp, "[2001:db8::7]:443", "pod:15001 [2001:db8::7]:443"),
+            (APP, Udp, "[2001:db8::7]:53", "world:53 udp"),
+            (PROXY, Tcp, "203.0.113.7:80", "world:80 203.0.113.7:80"),
+            (PROXY, Tcp, "[2001:db8::7]:80", "world:80 [2001:db8::7]:80"),
+        ],
+    );
+}
+
+/// A runtime attaches the loopback interface at the same time.
+#[test]
+fn plugin_captures_by_tproxy_although_loopback_is_down() {
+    let pod = Pod::create();
+    pod.namespace.ip("link set lo down").unwrap();
+    add(&pod, &Settings::injected_dual().with('m', "TPROXY")).unwrap();
+    check(
+        &pod,
+        &[
+            (World, Tcp, "192.168.77.2:80", "pod:15006 192.168.77.2:80"),
+            (World, Tcp, "[fd77::2]:80", "pod:15006 [fd77::2]:80"),
+            (APP, Tcp, "[2001:db8::7]:80", "pod:15001 [2001:db8::7]:80"),
+            (owned_by(0, 1337), Tcp, "203.0.113.7:80", "world:80 203.0.113.7:80"),
+        ],
+    );
+}
+
+#[test]
+fn result_of_the_plugin_before_is_the_result() {
+    let pod = Pod::create();
+    for previous in [
+        r#"{"cniVersion":"1.0.0", "ips": [ {"address":"10.0.0.7/24"} ],"dns":{},"unknown":1.50}"#,
+        r#"{"cniVersion":"1.0.0"}"#,
+    ] {
+        let mut config = config(&request(&Settings::injected())).to_string();
+        config.insert_str(1, &format!("\"prevResult\":{previous},"));
+        assert_eq!(call("ADD", &path(&pod), &config).unwrap(), previous);
+    }
+}
+
+#[test]
+fn check_finds_rules_that_are_gone() {
+    let pod = Pod::create();
+    let config = config(&request(&Settings::injected())).to_string();
+    let differs = call("CHECK", &path(&pod), &config).unwrap_err();
+    assert!(differs["msg"].as_str().unwrap().contains("the rules differ from the plan"));
+    call("ADD", &path(&pod), &config).unwrap();
+    assert_eq!(call("CHECK", &path(&pod), &config).unwrap(), "");
+    for command in ["DEL", "GC", "STATUS"] {
+        assert_eq!(call(command, Path::new(""), "").unwrap(), "", "{command}");
+    }
+    assert_eq!(call("CHECK", &path(&pod), &config).unwrap(), "");
+}
+
+#[test]
+fn refused_call_names_the_cause_and_programs_nothing() {
+    let pod = Pod::create();
+    let clean = pod.dump();
+    let with = |annotation: &str| config(&annotation.into()).to_string();
+    let good = config(&request(&Settings::injected())).to_string();
+    let (namespace, file) = (path(&pod), tempfile::NamedTempFile::new().unwrap());
+    for (namespace, config, code, cause) in [
+        (&*namespace, with("["), 100, "pod shop/web: annotation sidecar.outrigger.io/capture: "),
+        (&namespace, with(r#"{"args":["-p","15001; flush ruleset"]}"#), 100, "--envoy-port: "),
+        (
+            &namespace,
+            with(r#"{"args":["--allow-host-network"]}"#),
+            100,
+            "is not allowed in a capture",
+        ),
+        (&namespace, with(r#"{"args":["-u","root"]}"#), 100, "--proxy-uid: `root`"),
+        (&namespace, "{".to_owned(), 6, "the network configuration on standard input is invalid"),
+        (&namespace, String::new(), 6, "the network configuration on standard input is invalid"),
+        (Path::new("/proc/self/ns/net"), good.clone(), 8, "is the network namespace of the node"),
+        (Path::new("/proc/self/ns/uts"), good.clone(), 8, "CNI_NETNS /proc/self/ns/uts: "),
+        (file.path(), good.clone(), 8, "is not a namespace"),
+        (Path::new("/absent"), good, 8, "CNI_NETNS /absent: "),
+    ] {
+        let refused = call("ADD", namespace, &config).unwrap_err();
+        assert_eq!(refused["code"], code, "{refused}");
+        assert!(refused["msg"].as_str().unwrap().contains(cause), "{refused}: expected {cause}");
+    }
+    assert_eq!(pod.dump(), clean);
+}
+
+#[test]
+fn pods_without_a_sidecar_are_left_as_they_are() {
+    let pod = Pod::create();
+    let clean = pod.dump();
+    let mut excluded = config(&request(&Settings::injected()));
+    excluded["exclude_namespaces"] = json!(["shop"]);
+    let mut plain = config(&Value::Null);
+    plain["runtimeConfig"][ANNOTATIONS] = json!({"a": "b"});
+    let mut own = config(&Value::Null);
+    own["runtimeConfig"][ANNOTATIONS] =
+        json!({"sidecar.istio.io/status": r#"{"initContainers":["istio-init"]}"#});
+    for config in [excluded, plain, own] {
+        call("ADD", &path(&pod), &config.to_string()).unwrap();
+    }
+    assert_eq!(pod.dump(), clean);
+}
+
+/// Adds the pod to the network, as a runtime does.
+fn add(pod: &Pod, settings: &Settings) -> Result<String, Value> {
+    let mut config = config(&request(settings));
+    if let Some(servers) = settings.name_servers() {
+        config["runtimeConfig"]["dns"] = json!({"Servers": servers});
+    }
+    call("ADD", &path(pod), &config.to_string())
+}
+
+/// Returns the capture request with the settings. A pod cannot choose the backend.
+fn request(settings: &Settings) -> Value {
+    let mut args = settings.command_line();
+    args.retain(|word| word != "--backend=nftables");
+    json!({"args": args, "env": settings.environment()}).to_string().into()
+}
+
+/// Returns the network configuration of a pod with a capture request.
+fn config(request: &Value) -> Value {
+    json!({
+        "cniVersion": "1.0.0",
+        "name": "k8s",
+        "type": "istio-cni",
+        "capabilities": {ANNOTATIONS: true, "dns": true},
+        "runtimeConfig": {ANNOTATIONS: {
+            "sidecar.istio.io/status": r#"{"initContainers":["istio-validation"]}"#,
+            "sidecar.outrigger.io/capture": request,
+        }},
+    })
+}
+
+fn path(pod: &Pod) -> PathBuf {
+    pod.namespace.path()
+}
+
+/// Calls the plugin. Returns its result, or its error.
+fn call(command: &str, namespace: &Path, config: &str) -> Result<String, Value> {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    let mut plugin = Command::new(PROGRAM.get_or_init(|| build("cni")));
+    plugin.env_clear().env("CNI_COMMAND", command).env("CNI_NETNS", namespace);
+    plugin.env("CNI_ARGS", "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=u");
+    plugin.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut plugin = plugin.spawn().unwrap();
+    // A plugin that does not read its input may end before the input is written.
+    let _ = plugin.stdin.take().unwrap().write_all(config.as_bytes());
+    let output = plugin.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "all is on standard output");
+    let text = String::from_utf8(output.stdout).unwrap();
+    if output.status.success() { Ok(text) } else { Err(serde_json::from_str(&text).unwrap()) }
+}
+
+const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
