@@ -204,7 +204,7 @@ pub const FLAGS: &[FlagSpec] = &[
     row(Flag::InboundTproxyRouteTable, ("istio-inbound-tproxy-route-table", Some('r')), &["ISTIO_INBOUND_TPROXY_ROUTE_TABLE"], "133", text("TABLE"), "Routing table of marked packets, otherwise unused"),
     row(Flag::KubeVirtInterfaces, ("kube-virt-interfaces", Some('k')), &["KUBE_VIRT_INTERFACES"], "", text("INTERFACES"), "Interfaces whose arriving traffic counts as outbound: comma list"),
     row(Flag::IptablesProbePort, ("iptables-probe-port", None), &["IPTABLES_PROBE_PORT"], "15002", (FlagKind::Number, Support::Implemented, "PORT"), "Port that the probe tries as Istio's validation does"),
-    row(Flag::ProbeTimeout, ("probe-timeout", None), &["PROBE_TIMEOUT"], "5s", (FlagKind::Duration, Support::Implemented, "DURATION"), "Time limit of a probe"),
+    row(Flag::ProbeTimeout, ("probe-timeout", None), &["PROBE_TIMEOUT"], "5s", (FlagKind::Duration, Support::Implemented, "DURATION"), "Time limit of a probe; without this flag 30s with --skip-rule-apply"),
     row(Flag::SkipRuleApply, ("skip-rule-apply", None), &["SKIP_RULE_APPLY"], "false", SWITCH, "Change nothing: another program, such as a CNI plugin, installs the rules"),
     row(Flag::RunValidation, ("run-validation", None), &["RUN_VALIDATION"], "false", SWITCH, "Try the rules with real sockets after they are applied; exits 126 if a flow does not match the plan"),
     row(Flag::RedirectDns, ("redirect-dns", None), &["REDIRECT_DNS", "ISTIO_META_DNS_CAPTURE"], "false", SWITCH, "Send queries to the servers of /etc/resolv.conf to port 15053"),

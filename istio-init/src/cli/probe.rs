@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::{Failure, host_evidence, pod_environment, print, routes};
 use crate::args::command::{Output, Request};
 use crate::args::flags::Flag;
-use crate::args::{Args, duration};
+use crate::args::{Args, Source, duration};
 use crate::backend;
 use crate::explain::Owner;
 use crate::json::Json;
@@ -68,7 +68,7 @@ fn inbound(
 
 /// Returns the settings of the probe, and its deadline.
 fn settings(args: &Args) -> Result<(ProbeSettings, Instant), Failure> {
-    let limit = duration(&args.flag(Flag::ProbeTimeout).text).unwrap_or(DEFAULT_LIMIT);
+    let limit = limit(args);
     let settings = ProbeSettings {
         addresses: pod_environment()?.addresses,
         routes: routes(),
@@ -79,6 +79,16 @@ fn settings(args: &Args) -> Result<(ProbeSettings, Instant), Failure> {
         installed: installed(),
     };
     Ok((settings, Instant::now() + limit))
+}
+
+/// Time limit of the probe. Rules of another program are waited for: a node's CNI agent may just be repairing a
+/// pod that it found without them.
+fn limit(args: &Args) -> Duration {
+    let value = args.flag(Flag::ProbeTimeout);
+    match value.source {
+        Source::Default(_) if args.is_on(Flag::SkipRuleApply) => LIMIT_OF_OTHERS,
+        _ => duration(&value.text).unwrap_or(DEFAULT_LIMIT),
+    }
 }
 
 /// Returns the installed rules; `None` without permission, or if they are not a plan.
@@ -163,5 +173,28 @@ fn object(results: &FlowResult) -> Json {
 const TIMEOUT: Duration = Duration::from_millis(300);
 /// Default of Istio.
 const DEFAULT_LIMIT: Duration = Duration::from_secs(5);
+/// Default for rules of another program.
+const LIMIT_OF_OTHERS: Duration = Duration::from_secs(30);
 /// Default of Istio.
 const DEFAULT_PORT: u16 = 15_002;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_of_another_program_are_waited_for() {
+        for (words, environment, seconds) in [
+            (&["--run-validation"][..], &[][..], 5),
+            (&["--run-validation", "--skip-rule-apply"], &[], 30),
+            (&["--run-validation", "--skip-rule-apply", "--probe-timeout", "5s"], &[], 5),
+            (&["--run-validation", "--skip-rule-apply"], &[("PROBE_TIMEOUT", "7s")], 7),
+        ] {
+            let words = std::iter::once(&"istio-init").chain(words).map(Into::into);
+            let environment =
+                environment.iter().map(|(name, value)| (String::from(*name), String::from(*value)));
+            let args = Args::parse(words, &environment.collect()).unwrap();
+            assert_eq!(limit(&args), Duration::from_secs(seconds), "{seconds}");
+        }
+    }
+}
