@@ -60,6 +60,8 @@ install_packages() {
     need busybox busybox-static
     need chromium chromium
     need skopeo skopeo
+    need zsh zsh
+    need fish fish
     [[ -e /etc/ssl/certs/ca-certificates.crt ]] || missing+=(ca-certificates)
     [[ -x /usr/lib/cni/bridge ]] || missing+=(containernetworking-plugins)
     [[ ${#missing[@]} -eq 0 ]] && return

@@ -95,6 +95,52 @@ fn bash_completes_commands_flags_and_values_under_each_name() {
 }
 
 #[test]
+fn zsh_completes_commands_flags_and_values_under_each_name() {
+    if !is_installed("zsh") {
+        return;
+    }
+    let folder = Folder::new();
+    for name in ["istioctl", "outrigger", "kubectl-outrigger"] {
+        let configuration =
+            format!("autoload -U compinit && compinit -D -u\nsource <({name} completion zsh)\n");
+        fs::write(folder.path(".zshrc"), configuration).unwrap();
+        for (typed, expected) in UNIQUE_COMPLETIONS {
+            // A shell on a terminal gets a tab; then the line becomes the argument of a command that
+            // writes it down.
+            let script = format!(
+                "zmodload zsh/zpty; zpty shell zsh -i\n\
+                 zpty -w shell $'{name} {typed}\\t\\C-e >line\\C-aprint -r -- '; zpty -w shell exit\n\
+                 while zpty -r shell output; do :; done; cat line"
+            );
+            let ran = folder.run("zsh", &["-f", "-c", &script]);
+            let line = String::from_utf8_lossy(&ran.stdout);
+            assert_eq!(line.trim_end(), format!("{name} {expected}"), "{typed}: {}", text(&ran));
+        }
+    }
+}
+
+#[test]
+fn fish_completes_commands_and_flags_under_each_name() {
+    if !is_installed("fish") {
+        return;
+    }
+    let folder = Folder::new();
+    for name in ["istioctl", "outrigger", "kubectl-outrigger"] {
+        // Its script does not complete the values of arguments without a flag.
+        let of_flags =
+            UNIQUE_COMPLETIONS.iter().filter(|(typed, _)| !typed.starts_with("completion "));
+        for (typed, expected) in of_flags {
+            let script =
+                format!("{name} completion fish | source; complete --do-complete '{name} {typed}'");
+            let ran = folder.run("fish", &["--no-config", "-c", &script]);
+            let shown = text(&ran);
+            let completed = shown.split(['\t', '\n']).next();
+            assert_eq!(completed, expected.rsplit(' ').next(), "{typed}: {shown}");
+        }
+    }
+}
+
+#[test]
 fn in_place_changes_no_file_if_one_is_a_pipe() {
     let folder = Folder::new();
     let line = "istioctl kube-inject -f web.yaml -f <(sed s/web/api/ web.yaml) --in-place";
@@ -259,6 +305,24 @@ fn text(ran: &Output) -> String {
     let [output, messages] = [&ran.stdout, &ran.stderr].map(|it| String::from_utf8_lossy(it));
     format!("{output}{messages}exit {}\n", ran.status.code().unwrap())
 }
+
+/// True if the shell can be run; records the tests that are left out otherwise.
+fn is_installed(shell: &str) -> bool {
+    let installed = Command::new(shell).arg("--version").output().is_ok();
+    if !installed {
+        e2e::skipped_tests::record("completion", &format!("{shell} is not installed")).unwrap();
+    }
+    installed
+}
+
+/// Words of a command line, the last one in part, and what a tab makes of them.
+const UNIQUE_COMPLETIONS: [(&str, &str); 5] = [
+    ("ta", "tag"),
+    ("tag se", "tag set"),
+    ("analyze --failure-t", "analyze --failure-threshold"),
+    ("analyze --failure-threshold E", "analyze --failure-threshold Error"),
+    ("completion p", "completion powershell"),
+];
 
 /// Width of the terminal.
 const COLUMNS: u16 = 60;

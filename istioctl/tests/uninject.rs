@@ -60,7 +60,10 @@ fn file_with_an_invalid_status_is_not_written() {
     fs::write(folder.path("web.yaml"), text).unwrap();
     insta::assert_snapshot!(
         "errors",
-        folder.sessions(&[&["-f", "web.yaml", "-o", "out.yaml"][..]], "")
+        folder.sessions(
+            &[&["-f", "web.yaml", "-o", "out.yaml"][..], &["-f", "web.yaml", "--explain"]],
+            ""
+        )
     );
     assert!(!folder.path("out.yaml").exists());
 }

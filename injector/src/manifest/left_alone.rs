@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::Manifest;
 use super::document::Role;
 use super::pod_template::{self, LIST};
-use super::pod_template_rule::{PodTemplateRule, Step};
+use super::pod_template_rule::{PathStep, PodTemplateRule};
 use super::tree::{Node, NodeKind};
 use crate::kubernetes::workload::Workload;
 
@@ -19,7 +19,12 @@ pub struct LeftAlone {
     pub line: usize,
     /// A warning if the author may have expected an injection.
     pub surprise: Option<Reason>,
+    /// Rule by which the object of an unknown kind would have a pod template.
+    pub rule: Option<PodTemplateRule>,
 }
+
+/// Warning about an object, and the rule by which it would have a pod template.
+type Surprise = (Reason, Option<PodTemplateRule>);
 
 impl Manifest<'_> {
     /// Returns the objects of the document that are not workloads of a known kind.
@@ -60,6 +65,7 @@ impl Manifest<'_> {
         let metadata = object.get("metadata");
         let name = |key: &str| metadata.and_then(|it| it.get(key)).and_then(View::text);
         let owned = |text: Option<&str>| text.unwrap_or_default().to_owned();
+        let (surprise, rule) = surprise(object, api_version, kind, self.rules).unzip();
         found.push(LeftAlone {
             object: Workload {
                 api_version: api_version.to_owned(),
@@ -68,7 +74,8 @@ impl Manifest<'_> {
                 namespace: owned(name("namespace")),
             },
             line: self.line_of_object(place),
-            surprise: surprise(object, api_version, kind, self.rules),
+            surprise,
+            rule: rule.flatten(),
         });
     }
 
@@ -82,27 +89,27 @@ fn surprise(
     api_version: &str,
     kind: &str,
     rules: &[PodTemplateRule],
-) -> Option<Reason> {
+) -> Option<Surprise> {
+    let alone = |reason| Some((reason, None));
     if !object.is_map() {
         let message = "it is a list or a scalar, not a Kubernetes object";
-        return Some(Reason::new(words::NO_OBJECT, message));
+        return alone(Reason::new(words::NO_OBJECT, message));
     }
     if kind.is_empty() {
-        let reason =
-            Reason::new(words::NO_KIND, "it has no kind, so it is not a Kubernetes object");
-        return Some(reason);
+        let message = "it has no kind, so it is not a Kubernetes object";
+        return alone(Reason::new(words::NO_KIND, message));
     }
     let meant = pod_template::meant(kind);
     if let Some((known, _)) = meant.as_ref().filter(|(known, _)| *known != kind) {
         let message = format!("the kind {kind} is unknown, so it is not injected");
-        return Some(
+        return alone(
             Reason::new(words::KIND_CASE, message).with_hint(format!("write kind: {known}")),
         );
     }
     if let Some((_, versions)) = meant.as_ref().filter(|_| api_version.is_empty()) {
         let message = "it has no apiVersion, so it is not injected";
         let hint = format!("write apiVersion: {}", versions.join(" or "));
-        return Some(Reason::new(words::NO_API_VERSION, message).with_hint(hint));
+        return alone(Reason::new(words::NO_API_VERSION, message).with_hint(hint));
     }
     let path = pod_template_in(object)?;
     let template = match &*path {
@@ -117,27 +124,30 @@ fn surprise(
     let message = format!("{template} is a pod template, but {problem}");
     let reason = Reason::new(words::UNKNOWN_KIND, message);
     if let Some((_, versions)) = meant {
-        return Some(reason.with_hint(format!("use apiVersion: {}", versions.join(" or "))));
+        return alone(reason.with_hint(format!("use apiVersion: {}", versions.join(" or "))));
     }
     let steps = path.into_iter().map(|(_, step)| step).collect();
     let webhook = "let the webhook inject the pods created from it";
-    Some(reason.with_hint(match PodTemplateRule::new(api_version, kind, steps) {
+    let rule = PodTemplateRule::new(api_version, kind, steps);
+    let reason = reason.with_hint(match &rule {
         Some(rule) => format!("add --pod-template '{rule}', or {webhook}"),
         None => webhook.to_owned(),
-    }))
+    });
+    Some((reason, rule))
 }
 
 /// Returns the path of the first mapping that has a `spec` with a list `containers`: keys and
 /// indexes, and the steps of a rule.
-fn pod_template_in(object: View<'_>) -> Option<Vec<(String, Step)>> {
-    fn find(object: View<'_>, path: &mut Vec<(String, Step)>) -> bool {
+fn pod_template_in(object: View<'_>) -> Option<Vec<(String, PathStep)>> {
+    fn find(object: View<'_>, path: &mut Vec<(String, PathStep)>) -> bool {
         let spec = object.get("spec");
         let containers = spec.and_then(|spec| spec.get("containers"));
         if containers.is_some_and(View::is_list) {
             return true;
         }
         object.members().into_iter().any(|(key, member)| {
-            let step = if object.is_list() { Step::EachItem } else { Step::Key(key.clone()) };
+            let step =
+                if object.is_list() { PathStep::EachItem } else { PathStep::Key(key.clone()) };
             path.push((key, step));
             let found = find(member, path);
             if !found {

@@ -13,12 +13,12 @@ pub struct PodTemplateRule {
     kind: String,
     /// The API group; `None` for any.
     group: Option<String>,
-    path: Vec<Step>,
+    path: Vec<PathStep>,
 }
 
 /// Step of a path.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Step {
+pub(super) enum PathStep {
     /// `.key`.
     Key(String),
     /// `[*]`.
@@ -53,7 +53,7 @@ pub enum PodTemplateRuleError {
 
 impl PodTemplateRule {
     /// Returns the rule for a path; `None` if the path cannot be written.
-    pub(super) fn new(api_version: &str, kind: &str, path: Vec<Step>) -> Option<Self> {
+    pub(super) fn new(api_version: &str, kind: &str, path: Vec<PathStep>) -> Option<Self> {
         let (kind, group) = (kind.to_owned(), Some(group_of(api_version).to_owned()));
         let rule = Self { kind, group: group.filter(|group| !group.is_empty()), path };
         (rule.to_string().parse().as_ref() == Ok(&rule)).then_some(rule)
@@ -81,7 +81,7 @@ impl PodTemplateRule {
     }
 }
 
-impl Step {
+impl PathStep {
     /// Returns the inner values to which the step leads, and their places.
     fn take<'v>(&self, place: &[String], value: &'v Value) -> Vec<(Vec<String>, &'v Value)> {
         let inner = |token: String, value| ([place, &[token]].concat(), value);
@@ -127,8 +127,8 @@ impl FromStr for PodTemplateRule {
                 return Err(PodTemplateRuleError::Step(part.to_owned()));
             }
             let lists = (part.len() - key.len()) / EACH_ITEM.len();
-            steps.push(Step::Key(key.to_owned()));
-            steps.extend(std::iter::repeat_n(Step::EachItem, lists));
+            steps.push(PathStep::Key(key.to_owned()));
+            steps.extend(std::iter::repeat_n(PathStep::EachItem, lists));
         }
         Ok(Self { kind: kind.to_owned(), group: group.map(str::to_owned), path: steps })
     }
@@ -142,8 +142,8 @@ impl fmt::Display for PodTemplateRule {
         }
         f.write_str(if self.path.is_empty() { "=." } else { "=" })?;
         self.path.iter().try_for_each(|step| match step {
-            Step::Key(key) => write!(f, ".{key}"),
-            Step::EachItem => f.write_str(EACH_ITEM),
+            PathStep::Key(key) => write!(f, ".{key}"),
+            PathStep::EachItem => f.write_str(EACH_ITEM),
         })
     }
 }

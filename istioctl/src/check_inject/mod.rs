@@ -124,7 +124,7 @@ async fn checked(
         namespace => namespace.to_owned(),
     };
     let of_files = matches!(target, Target::Files(_));
-    let CheckedPods { pods, mut namespaces } = target.read(&client, &namespace).await?;
+    let CheckedPods { pods, mut namespaces } = target.read(&client, &namespace, streams).await?;
     for namespace in pods.iter().map(|checked| &checked.object.namespace) {
         if !namespaces.contains_key(namespace) {
             let labels = labels_of(&client, namespace, of_files, streams).await?;

@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 
 use super::workload_kind::WorkloadKind;
 use crate::inputs::InputFile;
-use crate::{cluster, objects};
+use crate::progress::Progress;
+use crate::{Streams, cluster, objects};
 
 /// Pods to check.
 pub(super) enum Target {
@@ -80,7 +81,12 @@ impl Target {
     }
 
     /// Returns the pods. `default` is the namespace of objects without one.
-    pub(super) async fn read(self, client: &Client, default: &str) -> anyhow::Result<CheckedPods> {
+    pub(super) async fn read(
+        self,
+        client: &Client,
+        default: &str,
+        streams: &mut Streams<'_>,
+    ) -> anyhow::Result<CheckedPods> {
         let pod = match self {
             Self::Files(mut files) => {
                 for checked in &mut files.pods {
@@ -90,7 +96,8 @@ impl Target {
             }
             Self::Selector { selector, everywhere } => {
                 let namespace = Some(default).filter(|_| !everywhere);
-                return selected(client, &selector, namespace).await;
+                let progress = Progress::new(streams, "pods");
+                return selected(client, &selector, namespace, progress).await;
             }
             Self::Labels { labels } => {
                 let object = Workload {
@@ -127,10 +134,12 @@ async fn selected(
     client: &Client,
     selector: &str,
     namespace: Option<&str>,
+    mut progress: Progress<'_>,
 ) -> anyhow::Result<CheckedPods> {
     let mut found = CheckedPods::default();
     let selection = Selection { namespace, labels: selector };
     let read = pods::each(client.clone(), selection, PAGE, |pod| {
+        progress.count();
         let text = |key: &str| pod["metadata"][key].as_str().unwrap_or_default().to_owned();
         let object = Workload {
             api_version: "v1".to_owned(),

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::anyhow;
 use injector::kubernetes::pod::{INIT_CONTAINERS, find_proxy};
+use injector::settings::annotations::key;
 use istio_init::args::command::Request;
 use istio_init::args::{Args, Environment};
 use istio_init::config::{Config, PodEnvironment};
@@ -35,7 +36,9 @@ pub(super) struct Capture {
 pub(super) enum CaptureSource {
     /// The pod's init container of this name.
     InitContainer(String),
-    /// A CNI plugin, by the pod's annotations.
+    /// A CNI plugin, by the capture request of the pod.
+    CaptureRequest,
+    /// A CNI plugin, by Istio's annotations of the pod.
     CniPlugin,
 }
 
@@ -53,6 +56,7 @@ impl Capture {
             return Err("the pod shares the network namespace of its node".to_owned());
         }
         let (source, command) = match init_container(pod) {
+            Some((name, command)) if name == VALIDATION => (CaptureSource::CaptureRequest, command),
             Some((name, command)) => (CaptureSource::InitContainer(name), command),
             None => (CaptureSource::CniPlugin, cni::command(pod)?),
         };
@@ -110,8 +114,7 @@ impl CaptureCommand {
 fn init_container(pod: &Value) -> Option<(String, CaptureCommand)> {
     let containers = pod["spec"][INIT_CONTAINERS].as_array()?;
     let container = containers.iter().find(|container| {
-        let is_named =
-            matches!(container["name"].as_str(), Some("istio-init" | "istio-validation"));
+        let is_named = matches!(container["name"].as_str(), Some("istio-init" | VALIDATION));
         is_named || container["args"][0] == "istio-iptables"
     })?;
     let texts = container["args"].as_array().into_iter().flatten();
@@ -121,8 +124,10 @@ fn init_container(pod: &Value) -> Option<(String, CaptureCommand)> {
         Some((variable["name"].as_str()?.to_owned(), variable["value"].as_str()?.to_owned()))
     });
     let name = container["name"].as_str()?;
-    // The plugin reads annotations, and this container only tries its rules.
-    if name == "istio-validation" {
+    // This container only tries the rules of a plugin, which reads the pod's annotations. The capture
+    // request has the arguments of this container.
+    let is_requested = pod["metadata"]["annotations"].get(key::CAPTURE).is_some();
+    if name == VALIDATION && !is_requested {
         return None;
     }
     Some((name.to_owned(), CaptureCommand { args, environment: environment.collect() }))
@@ -147,6 +152,8 @@ pub(super) fn proxy(pod: &Value) -> Option<&Value> {
     Some(&pod["spec"][list][index])
 }
 
+/// The init container that tries the rules of a CNI plugin.
+const VALIDATION: &str = "istio-validation";
 /// An address of a documentation network.
 const TYPICAL_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 /// The address that kubeadm gives to the cluster's DNS.

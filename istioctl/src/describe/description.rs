@@ -156,7 +156,7 @@ impl PodDescription {
     fn capture_text(&self, capture: &Capture) -> String {
         let source = match &capture.source {
             CaptureSource::InitContainer(name) => format!("init container {name}"),
-            CaptureSource::CniPlugin => "CNI plugin".to_owned(),
+            CaptureSource::CaptureRequest | CaptureSource::CniPlugin => "CNI plugin".to_owned(),
         };
         let families = capture.config.families().iter().map(ToString::to_string);
         let families = families.collect::<Vec<_>>().join(" and ");
@@ -211,7 +211,7 @@ impl PodDescription {
             "capture": self.capture.as_ref().map_or(Value::Null, |capture| json!({
                 "source": match &capture.source {
                     CaptureSource::InitContainer(name) => name.as_str(),
-                    CaptureSource::CniPlugin => "CNI plugin",
+                    CaptureSource::CaptureRequest | CaptureSource::CniPlugin => "CNI plugin",
                 },
                 "mode": mode(capture),
                 "families": capture.config.families().iter().map(ToString::to_string)

@@ -34,8 +34,10 @@ fn other_objects(
     manifest.left_alone().into_iter().map(move |other| {
         let unknown = other.surprise.filter(|_| is_injected);
         let unknown = unknown.filter(|it| it.word() == words::UNKNOWN_KIND.as_str());
-        let unknown = unknown.map(|it| {
-            Reason::new(words::UNKNOWN_KIND, it.message().to_owned()).with_hint(NAME_TEMPLATE)
+        let unknown = unknown.map(|it| match &other.rule {
+            Some(rule) => Reason::new(words::UNKNOWN_KIND, it.message().to_owned())
+                .with_hint(format!("add --pod-template '{rule}'")),
+            None => it,
         });
         Finding {
             document: document.number,
@@ -77,8 +79,9 @@ fn uninject_all(
             Ok(None) => {}
             Err(error) => {
                 let place = format!("line {}: {}", template.line, Title(&template.workload));
+                let (word, message) = (words::BAD_STATUS.as_str(), error.to_string());
+                finding.result = FindingResult::Rejected { word, message };
                 errors.push(anyhow!(error).context(place));
-                continue;
             }
         }
         findings.push(finding);
@@ -96,5 +99,3 @@ fn uninject_all(
         text.map_err(|error| vec![anyhow!(error).context(format!("line {}", document.line))]);
     (text, findings)
 }
-
-const NAME_TEMPLATE: &str = "name the pod template with --pod-template";

@@ -113,12 +113,13 @@ fn lossy(bytes: &[u8]) -> String {
 const SHOWN: [&str; 5] =
     ["hello-tproxy/00", "hello.cni/00", "gateway/00", "grpc-agent/00", "traffic-annotations/00"];
 
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 7] = [
     ("web.yaml", WEB),
     ("ranges.yaml", RANGES),
     ("tproxy.yaml", TPROXY),
     ("mistakes.yaml", MISTAKES),
     ("host.yaml", HOST),
+    ("requested.yaml", REQUESTED),
     ("empty.yaml", "kind: Service\napiVersion: v1\n"),
 ];
 
@@ -190,6 +191,25 @@ spec:
     image: app
     ports: [{containerPort: 8080}, {containerPort: 15001}]
     securityContext: {runAsUser: 1337, capabilities: {add: [NET_ADMIN]}}
+";
+
+/// An injected pod whose capture is requested of a CNI plugin, with fewer exclusions than Istio's plugin has.
+const REQUESTED: &str = "\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: requested
+  namespace: shop
+  labels: {app: requested, version: v1}
+  annotations:
+    sidecar.istio.io/status: '{\"initContainers\":[\"istio-validation\"],\"containers\":[\"istio-proxy\"]}'
+    sidecar.outrigger.io/capture: '{\"args\":[\"-i\",\"10.0.0.0/8\",\"-b\",\"*\",\"--run-validation\",\"--skip-rule-apply\"]}'
+spec:
+  initContainers:
+  - name: istio-validation
+    image: istio-init
+    args: [-i, 10.0.0.0/8, -b, '*', --run-validation, --skip-rule-apply]
+  containers: [{name: app, image: app}, {name: istio-proxy, image: proxyv2, args: [proxy, sidecar]}]
 ";
 
 const HOST: &str = "\

@@ -31,7 +31,7 @@ use crate::log::Levels;
 
 /// The agent beside Envoy: bootstrap, supervision, status port, xDS relay, certificates, DNS
 #[derive(Clone, Debug, Parser)]
-#[command(name = "pilot-agent", args_override_self = true)]
+#[command(name = "pilot-agent", args_override_self = true, after_help = EXIT_HELP)]
 pub struct Arguments {
     /// Command to run.
     #[command(subcommand)]
@@ -83,12 +83,16 @@ fn not_text(arguments: &[OsString]) -> Option<String> {
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Run Envoy, and answer on the status port until it ends
+    #[command(after_help = PROXY_EXIT_HELP)]
     Proxy(Box<ProxyArgs>),
     /// Send a request to the agent or to Envoy on this pod's loopback
+    #[command(after_help = EXIT_HELP)]
     Request(RequestArgs),
     /// Wait until the proxy is ready
+    #[command(after_help = EXIT_HELP)]
     Wait(WaitArgs),
     /// Print the version
+    #[command(after_help = EXIT_HELP)]
     Version(VersionArgs),
     /// Run istio-init, which stands beside this program or in PATH
     #[command(name = ISTIO_IPTABLES, hide = true, disable_help_flag = true)]
@@ -97,6 +101,12 @@ pub enum Command {
     #[command(name = ENVOY_CHILD, hide = true, disable_help_flag = true)]
     EnvoyChild(EnvoyChildArgs),
 }
+
+const EXIT_HELP: &str = "Exit codes:\n  0  done\n  1  failed\n  2  invalid usage";
+
+const PROXY_EXIT_HELP: &str = "Exit codes:\n  0  drained after SIGTERM or SIGINT, or ended by \
+                               /quitquitquit\n  1  failed\n  2  invalid command line, environment \
+                               variable, annotation or configuration file";
 
 /// Flags of the log.
 #[derive(Clone, Debug, Args)]

@@ -15,7 +15,7 @@ pub use version::VersionArgs;
 
 /// The control plane: discovery for Envoy, certificates of workloads, debug pages
 #[derive(Clone, Debug, Parser)]
-#[command(name = "pilot-discovery", args_override_self = true)]
+#[command(name = "pilot-discovery", args_override_self = true, after_help = EXIT_HELP)]
 pub struct Arguments {
     /// Command to run.
     #[command(subcommand)]
@@ -29,10 +29,15 @@ pub struct Arguments {
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Serve the configuration of proxies until the program is terminated
+    #[command(after_help = EXIT_HELP)]
     Discovery(Box<DiscoveryArgs>),
     /// Print the version
+    #[command(after_help = EXIT_HELP)]
     Version(VersionArgs),
 }
+
+const EXIT_HELP: &str = "Exit codes:\n  0  done; discovery: ended by SIGTERM or SIGINT\n  1  \
+                         failed\n  2  invalid usage or environment variable";
 
 /// Flags of the log.
 #[derive(Clone, Debug, Args)]

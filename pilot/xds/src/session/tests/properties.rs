@@ -24,7 +24,7 @@ struct World {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum SessionStep {
     ToServer,
     ToClient,
     Publish(Shape),
@@ -47,32 +47,32 @@ impl World {
         self.to_client.extend(responses.into_iter().map(|response| response.encode(variant)));
     }
 
-    fn step(&mut self, step: &Step) {
+    fn step(&mut self, step: &SessionStep) {
         match step {
-            Step::ToServer => {
+            SessionStep::ToServer => {
                 if let Some(frame) = self.to_server.pop_front() {
                     let request = Request::decode(self.variant, &frame, &LIMITS).unwrap();
                     self.event(Event::Request(request));
                 }
             }
-            Step::ToClient => {
+            SessionStep::ToClient => {
                 if let Some(frame) = self.to_client.pop_front() {
                     self.to_server.extend(self.client.receive(frame));
                 }
             }
-            Step::Publish(shape) => {
+            SessionStep::Publish(shape) => {
                 self.state = shape.state();
                 self.event(Event::Published(self.state.clone()));
             }
-            Step::Reconnect(order) => {
+            SessionStep::Reconnect(order) => {
                 self.to_client.clear();
                 self.to_server = self.client.connect(*order).into();
                 self.session = Session::new(self.variant, LIMITS, self.state.clone());
                 self.now = Duration::ZERO;
             }
             // A client mentions all its types at once.
-            Step::Wait if !self.to_server.is_empty() => {}
-            Step::Wait => {
+            SessionStep::Wait if !self.to_server.is_empty() => {}
+            SessionStep::Wait => {
                 self.now += Duration::from_secs(3);
                 self.event(Event::Timer);
             }
@@ -86,10 +86,10 @@ impl World {
                 if self.now > Duration::from_secs(9) {
                     return;
                 }
-                self.step(&Step::Wait);
+                self.step(&SessionStep::Wait);
             }
-            self.step(&Step::ToServer);
-            self.step(&Step::ToClient);
+            self.step(&SessionStep::ToServer);
+            self.step(&SessionStep::ToClient);
         }
         panic!("server and client never come to rest");
     }
@@ -171,18 +171,18 @@ fn order() -> impl Strategy<Value = [usize; 4]> {
     Just([0, 1, 2, 3]).prop_shuffle()
 }
 
-fn steps(reconnects: u32) -> impl Strategy<Value = Vec<Step>> {
+fn steps(reconnects: u32) -> impl Strategy<Value = Vec<SessionStep>> {
     let step = prop_oneof![
-        12 => Just(Step::ToServer),
-        12 => Just(Step::ToClient),
-        3 => shape().prop_map(Step::Publish),
-        reconnects => order().prop_map(Step::Reconnect),
-        1 => Just(Step::Wait),
+        12 => Just(SessionStep::ToServer),
+        12 => Just(SessionStep::ToClient),
+        3 => shape().prop_map(SessionStep::Publish),
+        reconnects => order().prop_map(SessionStep::Reconnect),
+        1 => Just(SessionStep::Wait),
     ];
     prop::collection::vec(step, 0..120)
 }
 
-fn run(variant: Variant, first: &Shape, steps: &[Step], bad: BTreeSet<String>) -> World {
+fn run(variant: Variant, first: &Shape, steps: &[SessionStep], bad: BTreeSet<String>) -> World {
     let mut world = World::new(variant, first.state(), bad);
     for step in steps {
         world.step(step);
@@ -191,16 +191,16 @@ fn run(variant: Variant, first: &Shape, steps: &[Step], bad: BTreeSet<String>) -
     world
 }
 
-fn published(first: &Shape, steps: &[Step]) -> Vec<State> {
+fn published(first: &Shape, steps: &[SessionStep]) -> Vec<State> {
     let later = steps.iter().filter_map(|step| match step {
-        Step::Publish(shape) => Some(shape),
+        SessionStep::Publish(shape) => Some(shape),
         _ => None,
     });
     [first].into_iter().chain(later).map(Shape::state).collect()
 }
 
 /// Selects versions of the states that the client rejects.
-fn bad(first: &Shape, steps: &[Step], of_256: u8) -> BTreeSet<String> {
+fn bad(first: &Shape, steps: &[SessionStep], of_256: u8) -> BTreeSet<String> {
     let versions = published(first, steps).into_iter().flat_map(|state| {
         TYPES.into_iter().flat_map(move |kind| state.versions(kind).into_values())
     });
@@ -215,7 +215,7 @@ proptest! {
         let mut world = run(Variant::Delta, &first, &steps, BTreeSet::new());
         world.check_equal();
         // Another replica with the same state.
-        world.step(&Step::Reconnect(order));
+        world.step(&SessionStep::Reconnect(order));
         world.drain();
         prop_assert_eq!(&world.client.received, &vec![]);
         prop_assert_eq!(&world.client.removed, &vec![]);
@@ -226,7 +226,7 @@ proptest! {
     fn sotw_client_reaches_each_state(first in shape(), steps in steps(0), order in order()) {
         let mut world = run(Variant::StateOfTheWorld, &first, &steps, BTreeSet::new());
         world.check_equal();
-        world.step(&Step::Reconnect(order));
+        world.step(&SessionStep::Reconnect(order));
         world.client.repeats = true;
         world.drain();
         world.client.received.retain(|(kind, ..)| matches!(*kind, CLUSTER | LISTENER));
@@ -290,17 +290,17 @@ fn route_left_and_taken_up_again_is_sent_for_each_subscription() {
     };
     let again = Shape { clusters: [None; 5], ..route.clone() };
     let mut steps = words("SSCSSCS");
-    steps.push(Step::Publish(other));
+    steps.push(SessionStep::Publish(other));
     steps.extend(words("CC"));
-    steps.push(Step::Reconnect([0, 1, 2, 3]));
+    steps.push(SessionStep::Reconnect([0, 1, 2, 3]));
     steps.extend(words("SCSSSSCSCSCS"));
-    steps.push(Step::Publish(again));
+    steps.push(SessionStep::Publish(again));
     let world = run(Variant::Delta, &route, &steps, BTreeSet::new());
     world.check_equal();
 }
 
 /// Steps by letters: S is a frame to the server, C one to the client.
-fn words(letters: &str) -> Vec<Step> {
-    let step = |letter| if letter == 'S' { Step::ToServer } else { Step::ToClient };
+fn words(letters: &str) -> Vec<SessionStep> {
+    let step = |letter| if letter == 'S' { SessionStep::ToServer } else { SessionStep::ToClient };
     letters.chars().map(step).collect()
 }

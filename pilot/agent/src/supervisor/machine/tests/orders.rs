@@ -7,7 +7,7 @@ use super::*;
 
 /// Input of a random step. Epochs and timers are picked from those that exist.
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum OrderStep {
     Desire(u64),
     Allow,
     Block,
@@ -27,7 +27,7 @@ enum Step {
 
 impl World {
     /// Turns a step into an event that is possible now, and sends it.
-    fn take(&mut self, step: Step) {
+    fn take(&mut self, step: OrderStep) {
         let checked = self.checking.first().copied();
         let pick = |newest: bool| {
             let mut living = self.living.keys().copied();
@@ -35,26 +35,28 @@ impl World {
         };
         let verdict = |verdict| checked.map(|revision| Event::Checked(revision, verdict));
         let event = match step {
-            Step::Desire(revision) => Some(Event::Desired(Revision(revision))),
-            Step::Allow => verdict(Verdict::Allowed),
-            Step::Block => verdict(Verdict::Blocked(String::new())),
-            Step::Reject => verdict(Verdict::Rejected(String::new())),
-            Step::FailCheck => verdict(Verdict::Failed(String::new())),
-            Step::Respond => pick(true).map(Event::Responding),
-            Step::Live(newest) => pick(newest).map(Event::Live),
-            Step::Crash(newest) => pick(newest).map(|epoch| Event::Exited(epoch, crash())),
-            Step::ExitCleanly(newest) => {
+            OrderStep::Desire(revision) => Some(Event::Desired(Revision(revision))),
+            OrderStep::Allow => verdict(Verdict::Allowed),
+            OrderStep::Block => verdict(Verdict::Blocked(String::new())),
+            OrderStep::Reject => verdict(Verdict::Rejected(String::new())),
+            OrderStep::FailCheck => verdict(Verdict::Failed(String::new())),
+            OrderStep::Respond => pick(true).map(Event::Responding),
+            OrderStep::Live(newest) => pick(newest).map(Event::Live),
+            OrderStep::Crash(newest) => pick(newest).map(|epoch| Event::Exited(epoch, crash())),
+            OrderStep::ExitCleanly(newest) => {
                 pick(newest).map(|epoch| Event::Exited(epoch, ExitStatus::Clean))
             }
-            Step::Wait => {
+            OrderStep::Wait => {
                 self.wait();
                 return;
             }
-            Step::AdminLost => Some(Event::AdminLost),
-            Step::Drain => Some(Event::DrainRequested),
-            Step::Connections(count) => Some(Event::Connections(count)).filter(|_| self.counting),
-            Step::Quit => Some(Event::Quit),
-            Step::Terminate => Some(Event::Terminate),
+            OrderStep::AdminLost => Some(Event::AdminLost),
+            OrderStep::Drain => Some(Event::DrainRequested),
+            OrderStep::Connections(count) => {
+                Some(Event::Connections(count)).filter(|_| self.counting)
+            }
+            OrderStep::Quit => Some(Event::Quit),
+            OrderStep::Terminate => Some(Event::Terminate),
         };
         if let Some(event) = event {
             self.send(event);
@@ -96,18 +98,18 @@ impl World {
 /// All orders of steps, to this depth, from each of several states.
 #[test]
 fn all_orders_of_a_few_events_keep_invariants() {
-    const STEPS: [Step; 11] = [
-        Step::Desire(1),
-        Step::Desire(2),
-        Step::Allow,
-        Step::Reject,
-        Step::Respond,
-        Step::Live(true),
-        Step::Crash(true),
-        Step::Crash(false),
-        Step::ExitCleanly(false),
-        Step::Wait,
-        Step::Terminate,
+    const STEPS: [OrderStep; 11] = [
+        OrderStep::Desire(1),
+        OrderStep::Desire(2),
+        OrderStep::Allow,
+        OrderStep::Reject,
+        OrderStep::Respond,
+        OrderStep::Live(true),
+        OrderStep::Crash(true),
+        OrderStep::Crash(false),
+        OrderStep::ExitCleanly(false),
+        OrderStep::Wait,
+        OrderStep::Terminate,
     ];
     fn explore(world: &World, depth: u32) {
         world.clone().settles_at_desired();
@@ -128,32 +130,32 @@ fn all_orders_of_a_few_events_keep_invariants() {
     explore(&alone, 4);
 }
 
-fn steps() -> impl Strategy<Value = Step> {
+fn steps() -> impl Strategy<Value = OrderStep> {
     prop_oneof![
-        4 => (1_u64..5).prop_map(Step::Desire),
-        4 => Just(Step::Allow),
-        1 => Just(Step::Block),
-        1 => Just(Step::Reject),
-        1 => Just(Step::FailCheck),
-        2 => Just(Step::Respond),
-        5 => any::<bool>().prop_map(Step::Live),
-        4 => any::<bool>().prop_map(Step::Crash),
-        2 => any::<bool>().prop_map(Step::ExitCleanly),
-        8 => Just(Step::Wait),
-        1 => Just(Step::AdminLost),
-        1 => Just(Step::Connections(Connections::Active(1))),
-        1 => Just(Step::Connections(Connections::Unknown)),
-        1 => Just(Step::Connections(Connections::Failed)),
+        4 => (1_u64..5).prop_map(OrderStep::Desire),
+        4 => Just(OrderStep::Allow),
+        1 => Just(OrderStep::Block),
+        1 => Just(OrderStep::Reject),
+        1 => Just(OrderStep::FailCheck),
+        2 => Just(OrderStep::Respond),
+        5 => any::<bool>().prop_map(OrderStep::Live),
+        4 => any::<bool>().prop_map(OrderStep::Crash),
+        2 => any::<bool>().prop_map(OrderStep::ExitCleanly),
+        8 => Just(OrderStep::Wait),
+        1 => Just(OrderStep::AdminLost),
+        1 => Just(OrderStep::Connections(Connections::Active(1))),
+        1 => Just(OrderStep::Connections(Connections::Unknown)),
+        1 => Just(OrderStep::Connections(Connections::Failed)),
     ]
 }
 
 /// Mostly a working life, seldom its end.
-fn steps_with_end() -> impl Strategy<Value = Step> {
+fn steps_with_end() -> impl Strategy<Value = OrderStep> {
     prop_oneof![
         60 => steps(),
-        1 => Just(Step::Drain),
-        1 => Just(Step::Quit),
-        1 => Just(Step::Terminate),
+        1 => Just(OrderStep::Drain),
+        1 => Just(OrderStep::Quit),
+        1 => Just(OrderStep::Terminate),
     ]
 }
 
@@ -176,11 +178,11 @@ proptest! {
     fn failing_starts_never_exceed_their_budget(
         steps in prop::collection::vec(
             prop_oneof![
-                10 => Just(Step::Allow),
-                10 => Just(Step::Crash(true)),
-                20 => Just(Step::Wait),
-                2 => Just(Step::AdminLost),
-                1 => (1_u64..3).prop_map(Step::Desire),
+                10 => Just(OrderStep::Allow),
+                10 => Just(OrderStep::Crash(true)),
+                20 => Just(OrderStep::Wait),
+                2 => Just(OrderStep::AdminLost),
+                1 => (1_u64..3).prop_map(OrderStep::Desire),
             ],
             0..200,
         ),
