@@ -84,9 +84,9 @@ fn needs_plugin(status: &str) -> bool {
 }
 
 /// Annotation of every injected pod.
-const STATUS: &str = "sidecar.istio.io/status";
+pub const STATUS: &str = "sidecar.istio.io/status";
 /// The init container that checks the rules of a plugin.
-const VALIDATION: &str = "istio-validation";
+pub const VALIDATION: &str = "istio-validation";
 
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,9 @@
 //! Capture of injected pods from the node: a chained CNI plugin.
 //!
 //! `call`, `network_config`, `pod`, `capture_request`, `decision` and `answer` are pure: a call of
-//! the runtime in, a decision or an answer out. `network_namespace`, `capture`, `agent` and
-//! `plugin` access the machine.
+//! the runtime in, a decision or an answer out. `network_namespace`, `capture`,
+//! `question` and `plugin` access the machine.
 
-pub mod agent;
 pub mod answer;
 pub mod call;
 pub mod capture;
@@ -14,3 +13,4 @@ pub mod network_config;
 pub mod network_namespace;
 pub mod plugin;
 pub mod pod;
+pub mod question;

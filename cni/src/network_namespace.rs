@@ -1,35 +1,63 @@
-//! Entry into the network namespace of a pod.
+//! Network namespace of the pod.
 
 use std::fs::{self, File};
+use std::io;
 use std::os::fd::AsFd;
 use std::os::linux::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use thiserror::Error;
 
-use crate::answer::{CniError, Code};
+/// Error of entering a network namespace.
+#[derive(Debug, Error)]
+pub enum NamespaceError {
+    /// The file cannot be opened or examined.
+    #[error("{0}")]
+    Open(#[source] io::Error),
+    /// The file is something else.
+    #[error("is not a namespace")]
+    NotANamespace,
+    /// The file is the namespace of this thread.
+    #[error("is the network namespace of the node")]
+    OfTheNode,
+    /// The namespace of this thread is unknown.
+    #[error("{OWN}: {0}")]
+    Own(#[source] io::Error),
+    /// The kernel rejects the move.
+    #[error("setns: {0}")]
+    Enter(#[source] io::Error),
+}
+
+impl NamespaceError {
+    /// Returns what the user can do.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::OfTheNode => {
+                Some("the traffic of a pod with the node's network cannot be captured")
+            }
+            Self::Enter(_) => Some("entering it needs CAP_SYS_ADMIN"),
+            Self::Open(_) | Self::NotANamespace | Self::Own(_) => None,
+        }
+    }
+}
 
 /// Moves the calling thread into the network namespace of the file.
 ///
-/// Rejects a file that is no namespace, and the namespace of this process.
-pub fn enter(path: &Path) -> Result<(), CniError> {
-    let rejected = |what: String| {
-        let message = format!("CNI_NETNS {}: {what}", path.display());
-        CniError::new(Code::NetworkNamespace, message)
-    };
-    let file = File::open(path).map_err(|error| rejected(error.to_string()))?;
-    let kind = rustix::fs::fstatfs(&file).map_err(|errno| rejected(errno.to_string()))?.f_type;
-    if kind != NSFS_MAGIC {
-        return Err(rejected("is not a namespace".to_owned()));
+/// Rejects a file that is no namespace, and the namespace of this thread.
+pub fn enter(path: &Path) -> Result<(), NamespaceError> {
+    let file = File::open(path).map_err(NamespaceError::Open)?;
+    let system = rustix::fs::fstatfs(&file).map_err(|errno| NamespaceError::Open(errno.into()))?;
+    if system.f_type != NSFS_MAGIC {
+        return Err(NamespaceError::NotANamespace);
     }
-    let own = fs::metadata(OWN).map_err(|error| rejected(format!("{OWN}: {error}")))?;
-    let given = file.metadata().map_err(|error| rejected(error.to_string()))?;
+    let own = fs::metadata(OWN).map_err(NamespaceError::Own)?;
+    let given = file.metadata().map_err(NamespaceError::Open)?;
     if (own.st_dev(), own.st_ino()) == (given.st_dev(), given.st_ino()) {
-        return Err(rejected("is the network namespace of the node".to_owned())
-            .hint("the traffic of a pod with the node's network cannot be captured"));
+        return Err(NamespaceError::OfTheNode);
     }
     move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
-        .map_err(|errno| rejected(format!("setns: {errno}")).hint("the plugin needs CAP_SYS_ADMIN"))
+        .map_err(|errno| NamespaceError::Enter(errno.into()))
 }
 
 const OWN: &str = "/proc/thread-self/ns/net";

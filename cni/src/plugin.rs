@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{Read, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::thread;
@@ -14,7 +15,7 @@ use crate::capture_request::CaptureRequest;
 use crate::decision::{AskReason, Decision, decide};
 use crate::network_config::{NetworkConfig, OnUnknown, version_of};
 use crate::pod::PodIdentity;
-use crate::{agent, capture, network_namespace};
+use crate::{capture, network_namespace, question};
 
 /// Runs a call. Exit codes: 0 success, 1 an error, which is on `output` as JSON.
 ///
@@ -117,7 +118,7 @@ fn request<'a>(
     let request = match decision {
         Decision::Pass(_) => None,
         Decision::Capture(request) => Some(request),
-        Decision::Ask(reason) => match agent::ask(&config.run_dir, pod) {
+        Decision::Ask(reason) => match question::ask(&config.run_dir, pod) {
             Err(_)
                 if reason == AskReason::NoAnnotations && config.on_unknown == OnUnknown::Pass =>
             {
@@ -137,13 +138,23 @@ fn capture(
     request: &CaptureRequest,
 ) -> Result<(), CniError> {
     if let Some(namespace) = &call.network_namespace {
-        network_namespace::enter(namespace)?;
+        enter(namespace)?;
     }
     let plan = capture::plan(pod, request, config.name_servers())?;
     match call.command {
         Command::Check => capture::check(pod, &plan),
         _ => capture::program(pod, &plan),
     }
+}
+
+/// Moves this thread into the network namespace of `CNI_NETNS`.
+fn enter(namespace: &Path) -> Result<(), CniError> {
+    network_namespace::enter(namespace).map_err(|error| {
+        let message = format!("CNI_NETNS {}: {error}", namespace.display());
+        let hint = error.hint();
+        let error = CniError::new(Code::NetworkNamespace, message);
+        hint.into_iter().fold(error, CniError::hint)
+    })
 }
 
 /// Time limit of a call.

@@ -1,0 +1,307 @@
+//! Command line of the node agent. Flags and variables are Istio's where Istio has them.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+
+use crate::reconciler::RepairMode;
+use cni::network_config::OnUnknown;
+
+/// Install the CNI plugin istio-cni on a node, keep it installed, and repair pods that started without it
+#[derive(Clone, Debug, Parser)]
+#[command(name = "install-cni", version, args_override_self = true, after_help = EXIT_CODES)]
+#[command(args_conflicts_with_subcommands = false)]
+pub struct Arguments {
+    /// Command; without one, the agent runs until it is terminated.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Folders and files of the node.
+    #[command(flatten)]
+    pub node: NodeArgs,
+    /// Content of the configuration.
+    #[command(flatten)]
+    pub configuration: ConfigurationArgs,
+    /// Repair of pods.
+    #[command(flatten)]
+    pub repair: RepairArgs,
+    /// Flags of Istio's without effect.
+    #[command(flatten)]
+    pub absent: AbsentArgs,
+    /// Filter of the log on stderr, in the syntax of tracing's filters
+    #[arg(long, env = "LOG", value_name = "FILTER", default_value = "info", global = true,
+          help_heading = "Logging")]
+    pub log: String,
+    /// Log as JSON
+    #[arg(long = "log_as_json", num_args = 0..=1, require_equals = true, default_value = "false",
+          default_missing_value = "true", value_parser = BoolishValueParser::new(),
+          action = ArgAction::Set, global = true, help_heading = "Logging")]
+    pub log_as_json: bool,
+}
+
+/// A command of the program.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Remove the configuration from the node; the plugin stays until no pod needs it
+    Uninstall {
+        /// Remove the plugin too, even if pods still need it to be deleted
+        #[arg(long)]
+        purge: bool,
+    },
+    /// Exit with 0 if plugin and configuration are installed; for a readiness probe
+    Ready,
+}
+
+/// Folders and files of the node.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Node")]
+pub struct NodeArgs {
+    /// Folder of the runtime's network configurations, as mounted here
+    #[arg(long, env = "MOUNTED_CNI_NET_DIR", value_name = "DIR", default_value = "/host/etc/cni/net.d", global = true)]
+    pub mounted_cni_net_dir: PathBuf,
+    /// Folder of the runtime's CNI plugins, as mounted here
+    #[arg(long, env = "MOUNTED_CNI_BIN_DIR", value_name = "DIR", default_value = "/host/opt/cni/bin", global = true)]
+    pub mounted_cni_bin_dir: PathBuf,
+    /// Folder of libcni's cache, as mounted here
+    #[arg(long, env = "MOUNTED_CNI_CACHE_DIR", value_name = "DIR", default_value = "/host/var/lib/cni/results", global = true)]
+    pub mounted_cni_cache_dir: PathBuf,
+    /// Folder of the socket for the plugin's questions, on the node and here
+    #[arg(long, env = "CNI_AGENT_RUN_DIR", value_name = "DIR", default_value = "/var/run/istio-cni", global = true)]
+    pub cni_agent_run_dir: PathBuf,
+    /// The plugin to install; by default istio-cni beside this program
+    #[arg(long, env = "CNI_PLUGIN", value_name = "FILE", global = true)]
+    pub plugin: Option<PathBuf>,
+    /// Name of this node
+    #[arg(long, env = "KUBERNETES_NODE_NAME", value_name = "NODE")]
+    pub node_name: Option<String>,
+    /// Name of this node, as Istio's agent has it for repair
+    #[arg(long, env = "REPAIR_NODE_NAME", value_name = "NODE", hide = true)]
+    pub repair_node_name: Option<String>,
+    /// Kubeconfig of the API server; by default, the service account of this pod
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Port of the metrics; 0 for none, because the agent uses the node's network
+    #[arg(long, env = "MONITORING_PORT", value_name = "PORT", default_value = "0")]
+    pub monitoring_port: u16,
+    /// Namespace of this agent
+    #[arg(long, env = "POD_NAMESPACE", value_name = "NAMESPACE", default_value = "istio-system", hide = true)]
+    pub pod_namespace: String,
+}
+
+/// Content of the configuration.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Configuration")]
+pub struct ConfigurationArgs {
+    /// Place of the plugin's entry
+    #[arg(long, env = "CONFIG_MODE", value_name = "MODE", default_value = "auto")]
+    pub config_mode: ConfigMode,
+    /// File of the configuration folder: the one to edit, or the one to write with mode standalone
+    #[arg(long, env = "CNI_CONF_NAME", value_name = "FILE")]
+    pub cni_conf_name: Option<String>,
+    /// Chain the plugin behind others; `false` is --config-mode standalone
+    #[arg(long, env = "CHAINED_CNI_PLUGIN", num_args = 0..=1, require_equals = true,
+          default_value = "true", default_missing_value = "true",
+          value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+    pub chained_cni_plugin: bool,
+    /// Write a file of our own; `true` is --config-mode own
+    #[arg(long, env = "ISTIO_OWNED_CNI_CONFIG", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true",
+          value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+    pub istio_owned_cni_config: bool,
+    /// File to write with mode own; its name has to sort before the others
+    #[arg(long, env = "ISTIO_OWNED_CNI_CONFIG_FILENAME", value_name = "FILE",
+          default_value = "00-istio-cni.conflist")]
+    pub istio_owned_cni_config_filename: String,
+    /// Let the group of the file read a new configuration
+    #[arg(long, env = "CNI_CONF_GROUP_READ", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true",
+          value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+    pub cni_conf_group_read: bool,
+    /// Namespaces whose pods are never captured
+    #[arg(long, env = "EXCLUDE_NAMESPACES", value_name = "NAMESPACE,...", value_delimiter = ',',
+          default_value = "kube-system")]
+    pub exclude_namespaces: Vec<String>,
+    /// Outcome for a pod if neither the runtime passes annotations nor this agent answers
+    #[arg(long, env = "ON_UNKNOWN", value_name = "OUTCOME", default_value = "fail")]
+    pub on_unknown: UnknownPod,
+}
+
+/// Outcome for a pod that cannot be recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum UnknownPod {
+    /// It does not start; the kubelet tries again
+    Fail,
+    /// It starts without capture
+    Pass,
+}
+
+impl From<UnknownPod> for OnUnknown {
+    fn from(outcome: UnknownPod) -> Self {
+        match outcome {
+            UnknownPod::Fail => Self::Fail,
+            UnknownPod::Pass => Self::Pass,
+        }
+    }
+}
+
+/// Place of the plugin's entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ConfigMode {
+    /// A drop-in beside the runtime's configuration if the runtime reads those, else a file of our own
+    Auto,
+    /// A drop-in in the folder of the network (containerd 2.1, CRI-O, Multus)
+    #[value(name = "dropin")]
+    DropIn,
+    /// A file of our own that copies the runtime's configuration
+    Own,
+    /// The runtime's configuration itself
+    Edit,
+    /// A file of our own with the plugin alone, for Multus
+    Standalone,
+}
+
+/// Repair of pods.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Repair")]
+pub struct RepairArgs {
+    /// Look for pods that started without the plugin
+    #[arg(long, env = "REPAIR_ENABLED", num_args = 0..=1, require_equals = true,
+          default_value = "true", default_missing_value = "true",
+          value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+    pub repair_enabled: bool,
+    /// Program their rules
+    #[arg(long, env = "REPAIR_REPAIR_PODS", num_args = 0..=1, require_equals = true,
+          default_value = "true", default_missing_value = "true",
+          value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+    pub repair_repair_pods: bool,
+    /// Delete them; --repair-repair-pods goes first
+    #[arg(long, env = "REPAIR_DELETE_PODS", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true",
+          value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+    pub repair_delete_pods: bool,
+    /// Label them; the other two go first
+    #[arg(long, env = "REPAIR_LABEL_PODS", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true",
+          value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+    pub repair_label_pods: bool,
+    /// Key of the label
+    #[arg(long, env = "REPAIR_BROKEN_POD_LABEL_KEY", value_name = "KEY",
+          default_value = "cni.istio.io/uninitialized")]
+    pub repair_broken_pod_label_key: String,
+    /// Value of the label
+    #[arg(long, env = "REPAIR_BROKEN_POD_LABEL_VALUE", value_name = "VALUE", default_value = "true")]
+    pub repair_broken_pod_label_value: String,
+}
+
+impl RepairArgs {
+    /// Returns the mode: the first one that is set, as in Istio.
+    pub fn mode(&self) -> RepairMode {
+        match () {
+            () if !self.repair_enabled => RepairMode::Off,
+            () if self.repair_repair_pods => RepairMode::Repair,
+            () if self.repair_delete_pods => RepairMode::Delete,
+            () if self.repair_label_pods => RepairMode::Label {
+                key: self.repair_broken_pod_label_key.clone(),
+                value: self.repair_broken_pod_label_value.clone(),
+            },
+            () => RepairMode::Off,
+        }
+    }
+}
+
+/// Flags of Istio's without effect.
+#[derive(Args, Clone, Debug)]
+pub struct AbsentArgs {
+    #[arg(long, hide = true)]
+    kubeconfig_mode: Option<String>,
+    #[arg(long, hide = true)]
+    kube_ca_file: Option<String>,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    skip_tls_verify: Option<String>,
+    #[arg(long, hide = true)]
+    log_level: Option<String>,
+    #[arg(long, hide = true)]
+    cni_network_config: Option<String>,
+    #[arg(long, hide = true)]
+    cni_network_config_file: Option<String>,
+    #[arg(long, hide = true)]
+    repair_sidecar_annotation: Option<String>,
+    #[arg(long, hide = true)]
+    repair_init_container_name: Option<String>,
+    #[arg(long, hide = true)]
+    repair_init_container_termination_message: Option<String>,
+    #[arg(long, hide = true)]
+    repair_init_container_exit_code: Option<String>,
+    #[arg(long, hide = true)]
+    repair_label_selectors: Option<String>,
+    #[arg(long, hide = true)]
+    repair_field_selectors: Option<String>,
+    #[arg(long = "log_output_level", hide = true)]
+    log_output_level: Option<String>,
+    #[arg(long, hide = true)]
+    ctrlz_port: Option<String>,
+}
+
+/// Reasons why flags and variables of Istio's have no effect.
+const WITHOUT_EFFECT: &[(&str, &str)] = &[
+    ("kubeconfig-mode", NO_KUBECONFIG),
+    ("kube-ca-file", NO_KUBECONFIG),
+    ("skip-tls-verify", NO_KUBECONFIG),
+    ("log-level", "use --log"),
+    ("cni-network-config", "the entry follows from the other flags"),
+    ("cni-network-config-file", "the entry follows from the other flags"),
+    ("repair-sidecar-annotation", FIXED),
+    ("repair-init-container-name", FIXED),
+    ("repair-init-container-termination-message", FIXED),
+    ("repair-init-container-exit-code", FIXED),
+    ("repair-label-selectors", "every injected pod of the node is looked at"),
+    ("repair-field-selectors", "every injected pod of the node is looked at"),
+    ("log_output_level", "use --log"),
+    ("ctrlz_port", "there is no introspection port"),
+];
+
+/// Variables of Istio's without a flag of the same name, and why they have no effect.
+const VARIABLES_WITHOUT_EFFECT: &[(&str, &str)] = &[
+    ("NATIVE_NFTABLES", "the plugin always uses nftables"),
+    ("FORCE_IPTABLES_BINARY", "the plugin always uses nftables"),
+    ("ALLOW_SWITCH_TO_HOST_NS", "the plugin never enters the node's namespace"),
+    ("AMBIENT_ENABLED", "only sidecars are captured"),
+];
+
+const NO_KUBECONFIG: &str = "no kubeconfig is left on the node";
+const FIXED: &str = "the injector's annotation, container and exit code are fixed";
+
+impl AbsentArgs {
+    /// Returns a warning for each flag, and for each variable of the environment, without effect.
+    pub fn warnings(&self, variable: impl Fn(&str) -> bool) -> Vec<String> {
+        let flags: [&Option<String>; 14] = [
+            &self.kubeconfig_mode,
+            &self.kube_ca_file,
+            &self.skip_tls_verify,
+            &self.log_level,
+            &self.cni_network_config,
+            &self.cni_network_config_file,
+            &self.repair_sidecar_annotation,
+            &self.repair_init_container_name,
+            &self.repair_init_container_termination_message,
+            &self.repair_init_container_exit_code,
+            &self.repair_label_selectors,
+            &self.repair_field_selectors,
+            &self.log_output_level,
+            &self.ctrlz_port,
+        ];
+        let flags = WITHOUT_EFFECT.iter().zip(flags).filter(|(_, value)| value.is_some());
+        let flags = flags.map(|((flag, reason), _)| format!("--{flag} has no effect: {reason}"));
+        let set = VARIABLES_WITHOUT_EFFECT.iter().filter(|(name, _)| variable(name));
+        flags.chain(set.map(|(name, reason)| format!("{name} has no effect: {reason}"))).collect()
+    }
+}
+
+/// Returns the program's file name beside this one.
+pub fn beside(own: &std::path::Path, name: impl AsRef<OsStr>) -> PathBuf {
+    own.with_file_name(name.as_ref())
+}
+
+const EXIT_CODES: &str = "Exit codes:\n  0  done; the agent: ended by SIGTERM or SIGINT\n  1  \
+                          failed; ready: not installed\n  2  invalid usage";

@@ -1,0 +1,124 @@
+//! Attachments of pods to a network, as libcni keeps them for each successful ADD.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+/// Attachment of a pod to a network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attachment {
+    /// UID of the pod, as the runtime passes it.
+    pub uid: String,
+    /// Network namespace of the pod, as a path on the node.
+    pub namespace: PathBuf,
+    /// Addresses of the pod's interfaces.
+    pub addresses: Vec<IpAddr>,
+    /// Name servers of the pod; `None` if the runtime passes none.
+    pub name_servers: Option<Vec<IpAddr>>,
+}
+
+impl Attachment {
+    /// Parses a file of libcni's cache (`cniCacheV1`). `None` if it is none of a pod.
+    ///
+    /// Before libcni 1.2, the namespace is only in the result of the plugins.
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let cache: Cache = serde_json::from_slice(text).ok()?;
+        let argument = |name: &str| {
+            let found = cache.arguments.iter().find(|(key, _)| key == name);
+            found.map(|(_, value)| value.clone()).filter(|value| !value.is_empty())
+        };
+        let interfaces = cache.result.interfaces.into_iter();
+        let mut sandboxes = interfaces.filter(|it| it.name == cache.interface);
+        let namespace = cache.namespace.filter(|path| !path.as_os_str().is_empty());
+        let namespace = namespace.or_else(|| sandboxes.find_map(|it| it.sandbox))?;
+        let addresses = cache.result.ips.into_iter();
+        let servers = cache.capability_arguments.dns.map(|dns| dns.servers);
+        Some(Self {
+            uid: argument("K8S_POD_UID")?,
+            namespace,
+            addresses: addresses.filter_map(|it| it.address.split('/').next()?.parse().ok()).collect(),
+            name_servers: servers
+                .map(|it| it.iter().filter_map(|server| server.parse().ok()).collect())
+                .filter(|servers: &Vec<_>| !servers.is_empty()),
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct Cache {
+    #[serde(rename = "ifName", default)]
+    interface: String,
+    #[serde(rename = "netns")]
+    namespace: Option<PathBuf>,
+    #[serde(rename = "cniArgs", default)]
+    arguments: Vec<(String, String)>,
+    #[serde(rename = "capabilityArgs", default)]
+    capability_arguments: CapabilityArguments,
+    #[serde(default)]
+    result: CniResult,
+}
+
+#[derive(Default, Deserialize)]
+struct CapabilityArguments {
+    dns: Option<Dns>,
+}
+
+#[derive(Deserialize)]
+struct Dns {
+    #[serde(default, alias = "Servers")]
+    servers: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct CniResult {
+    #[serde(default)]
+    interfaces: Vec<Interface>,
+    #[serde(default)]
+    ips: Vec<Address>,
+}
+
+#[derive(Deserialize)]
+struct Interface {
+    #[serde(default)]
+    name: String,
+    sandbox: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct Address {
+    #[serde(default)]
+    address: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_both_generations_are_parsed() {
+        let text = r#"{"kind":"cniCacheV1","containerId":"c","config":"e30=","ifName":"eth0",
+            "networkName":"n","cniArgs":[["IgnoreUnknown","1"],["K8S_POD_UID","u"]],
+            "capabilityArgs":{"dns":{"Servers":["10.96.0.10"]}},
+            "result":{"cniVersion":"1.0.0","interfaces":[{"name":"bridge"},
+            {"name":"eth0","sandbox":"/var/run/netns/a"}],
+            "ips":[{"address":"10.1.0.2/16","interface":1},{"address":"fd00::2/64"}]}}"#;
+        let attachment = Attachment {
+            uid: "u".to_owned(),
+            namespace: "/var/run/netns/a".into(),
+            addresses: ["10.1.0.2", "fd00::2"].map(|it| it.parse().unwrap()).to_vec(),
+            name_servers: Some(vec!["10.96.0.10".parse().unwrap()]),
+        };
+        assert_eq!(Attachment::parse(text.as_bytes()), Some(attachment.clone()));
+        let newer = text.replace("\"ifName\"", "\"netns\":\"/run/netns/b\",\"ifName\"");
+        let newer = Attachment::parse(newer.as_bytes());
+        assert_eq!(newer, Some(Attachment { namespace: "/run/netns/b".into(), ..attachment }));
+    }
+
+    #[test]
+    fn files_without_a_pod_are_ignored() {
+        for text in ["", "[]", "{}", r#"{"netns":"/a","cniArgs":[["K8S_POD_UID",""]]}"#] {
+            assert_eq!(Attachment::parse(text.as_bytes()), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Entry point: parses the command line and runs a command.
+
+use std::ffi::OsString;
+use std::io::{IsTerminal as _, Write as _};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use clap::Parser as _;
+use kube_access::with_causes;
+use tracing_subscriber::EnvFilter;
+
+use crate::args::{Arguments, Command};
+use crate::{run, uninstall};
+
+/// Runs the program.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // A closed stdout or stderr cannot be reported.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE));
+        }
+    };
+    if let Err(error) = install_log(&arguments) {
+        complain(&error);
+        return ExitCode::from(USAGE);
+    }
+    for warning in arguments.absent.warnings(|name| std::env::var_os(name).is_some()) {
+        tracing::warn!("{warning}");
+    }
+    let done = match arguments.command {
+        Some(Command::Uninstall { purge }) => uninstall::uninstall(&arguments, purge),
+        Some(Command::Ready) => run::ready(&arguments),
+        None => {
+            // Fails only if a provider is installed already, which then applies.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            runtime().and_then(|runtime| runtime.block_on(run::run(&arguments)))
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&with_causes(error.as_ref()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn install_log(arguments: &Arguments) -> Result<(), String> {
+    // The client logs each error response, and each body that it cannot decode. Our messages say
+    // more, and once.
+    let quiet = "kube_client::client=off,kube_client::client::tls=warn";
+    let filter = EnvFilter::try_new(format!("{quiet},{}", arguments.log));
+    let filter = filter.map_err(|error| format!("--log {}: {error}", arguments.log))?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    if arguments.log_as_json {
+        log.json().init();
+    } else {
+        log.with_ansi(std::io::stderr().is_terminal()).init();
+    }
+    Ok(())
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("starting the runtime")
+}
+
+fn complain(message: &str) {
+    // A closed stderr cannot be reported.
+    let _ = writeln!(std::io::stderr(), "install-cni: {message}");
+}
+
+const USAGE: u8 = 2;

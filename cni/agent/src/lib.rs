@@ -1,0 +1,18 @@
+//! Node agent: installs the plugin, answers its questions, and repairs pods that started without it.
+
+pub mod args;
+pub mod attachment;
+pub mod cli;
+pub mod folder_watch;
+pub mod installer;
+pub mod metrics;
+pub mod metrics_server;
+pub mod node_api;
+pub mod node_pod;
+pub mod node_pods;
+pub mod question_server;
+pub mod reconciler;
+pub mod repair;
+pub mod run;
+pub mod runtime_version;
+pub mod uninstall;

@@ -1,0 +1,60 @@
+//! HTTP server of the metrics.
+
+use std::convert::Infallible;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+
+use crate::metrics::Metrics;
+
+/// Binds the port on all addresses of the node.
+pub async fn bind(port: u16) -> std::io::Result<TcpListener> {
+    match TcpListener::bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))).await {
+        // A node without IPv6.
+        Err(_) => TcpListener::bind(SocketAddr::from(([0; 4], port))).await,
+        listener => listener,
+    }
+}
+
+/// Answers `GET /metrics`, for as long as the program runs.
+pub async fn serve(listener: TcpListener, metrics: Arc<Metrics>) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        };
+        let metrics = metrics.clone();
+        tokio::spawn(async move {
+            let service = service_fn(|request| {
+                let answer = answer(&request, &metrics);
+                async { Ok::<_, Infallible>(answer) }
+            });
+            // An error of the connection is its client's.
+            let _ = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .keep_alive(false)
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
+        });
+    }
+}
+
+fn answer<B>(request: &Request<B>, metrics: &Metrics) -> Response<Full<Bytes>> {
+    let (status, text) = match request.uri().path() {
+        "/metrics" => (StatusCode::OK, metrics.text()),
+        _ => (StatusCode::NOT_FOUND, "the metrics are at /metrics\n".to_owned()),
+    };
+    let mut response = Response::new(Full::new(text.into()));
+    *response.status_mut() = status;
+    response
+}
+
+/// Pause after a failed accept.
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);

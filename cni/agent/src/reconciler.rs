@@ -1,0 +1,178 @@
+//! Reconciler of the pods whose sandbox was made without the plugin.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::metrics::{Metrics, RepairResult, RepairType};
+use crate::node_api::{NodeApi, PodEvent};
+use crate::node_pod::{NodePod, Validation};
+use crate::node_pods::NodePods;
+use crate::repair::{Capture, RepairError, repair};
+
+/// Action for a pod without capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RepairMode {
+    /// Program the rules in its namespace.
+    Repair,
+    /// Delete it, so that its controller creates another one.
+    Delete,
+    /// Label it.
+    Label {
+        /// Key of the label.
+        key: String,
+        /// Value of the label.
+        value: String,
+    },
+    /// Nothing.
+    Off,
+}
+
+/// Reason for a pass over the pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// Pods may have got a sandbox: pods that wait for their rules are looked at.
+    NewSandbox,
+    /// The configuration was not in force: all pods are looked at.
+    ConfigurationRestored,
+}
+
+/// Reconciler of the pods without capture.
+#[derive(Debug)]
+pub struct Reconciler {
+    /// Folder of libcni's cache.
+    pub cache: PathBuf,
+    /// Action for a pod without capture.
+    pub mode: RepairMode,
+    /// Pods of the node.
+    pub pods: Arc<NodePods>,
+    /// API server.
+    pub api: NodeApi,
+    /// Metrics.
+    pub metrics: Arc<Metrics>,
+    /// The last reported state by UID: the same one is reported once.
+    pub reported: BTreeMap<String, String>,
+}
+
+impl Reconciler {
+    /// Reconciles after each trigger and each change of the pods, for as long as the program runs.
+    pub async fn run(mut self, mut triggers: mpsc::UnboundedReceiver<Trigger>) {
+        let mut everything = true;
+        let mut waiting = false;
+        loop {
+            tokio::select! {
+                () = self.pods.changed.notified() => {}
+                trigger = triggers.recv() => match trigger {
+                    Some(trigger) => everything |= trigger == Trigger::ConfigurationRestored,
+                    None => return,
+                },
+                () = tokio::time::sleep(AGAIN), if waiting => {}
+            }
+            while let Ok(trigger) = triggers.try_recv() {
+                everything |= trigger == Trigger::ConfigurationRestored;
+            }
+            if !self.pods.is_complete() {
+                continue;
+            }
+            waiting = self.reconcile(std::mem::take(&mut everything)).await;
+        }
+    }
+
+    /// Looks at the pods that wait for their rules, or at all. True if some have to be looked at
+    /// again without a trigger.
+    async fn reconcile(&mut self, everything: bool) -> bool {
+        let pods = self.pods.captured();
+        self.reported.retain(|uid, _| pods.iter().any(|pod| pod.uid == *uid));
+        let mut again = false;
+        for pod in pods {
+            if !everything && pod.validation == Validation::Passed {
+                continue;
+            }
+            again |= match &self.mode {
+                RepairMode::Off => false,
+                RepairMode::Repair => self.repair(pod).await,
+                RepairMode::Delete | RepairMode::Label { .. } => self.give_up(&pod).await,
+            };
+        }
+        again
+    }
+
+    /// Programs missing rules. True if the pod has to be looked at again.
+    async fn repair(&mut self, pod: NodePod) -> bool {
+        let (cache, attempted) = (self.cache.clone(), pod.clone());
+        let attempt = tokio::task::spawn_blocking(move || repair(&cache, &attempted)).await;
+        let attempt = attempt.unwrap_or_else(|error| Err(RepairError::Thread(error.to_string())));
+        match attempt {
+            // The namespaces of earlier sandboxes may be known still.
+            Err(RepairError::NoSandbox | RepairError::OtherPod(_)) => true,
+            Ok(Capture::InForce) => {
+                self.reported.remove(&pod.uid);
+                false
+            }
+            Ok(Capture::Repaired) => {
+                self.metrics.count_repair(RepairType::repair, RepairResult::success);
+                let note = "its sandbox was made without the CNI plugin; its traffic is captured now";
+                self.report(&pod, PodEvent::normal("CaptureRepaired", note)).await;
+                false
+            }
+            Ok(Capture::MissingWhileRunning) => {
+                self.metrics.count_missing();
+                let note = "it runs without capture of its traffic; hint: delete it, so that its \
+                            controller creates another one";
+                self.report(&pod, PodEvent::warning("CaptureMissing", note)).await;
+                false
+            }
+            Err(error) => {
+                self.metrics.count_repair(RepairType::repair, RepairResult::fail);
+                let note = format!("its traffic is not captured: {error}");
+                self.report(&pod, PodEvent::warning("CaptureNotRepaired", note)).await;
+                true
+            }
+        }
+    }
+
+    /// Deletes or labels a pod whose validation failed. True if the pod has to be looked at again.
+    async fn give_up(&mut self, pod: &NodePod) -> bool {
+        if pod.validation != Validation::Failed || self.reported.contains_key(&pod.uid) {
+            return false;
+        }
+        let (r#type, reason, done) = match &self.mode {
+            RepairMode::Label { key, value } => {
+                (RepairType::label, "LabelBrokenPod", self.api.label(pod, key, value).await)
+            }
+            _ => (RepairType::delete, "DeleteBrokenPod", self.api.delete(pod).await),
+        };
+        let (result, event) = match &done {
+            Ok(()) => {
+                let note = "its sandbox was made without the CNI plugin";
+                (RepairResult::success, PodEvent::warning(reason, note))
+            }
+            Err(error) => {
+                (RepairResult::fail, PodEvent::warning(reason, format!("this failed: {error}")))
+            }
+        };
+        self.metrics.count_repair(r#type, result);
+        self.report(pod, event).await;
+        if done.is_err() {
+            self.reported.remove(&pod.uid);
+        }
+        done.is_err()
+    }
+
+    /// Logs and records an Event, unless the last one about the pod was the same.
+    async fn report(&mut self, pod: &NodePod, event: PodEvent) {
+        let text = format!("{}: {}", event.reason, event.note);
+        if self.reported.get(&pod.uid) == Some(&text) {
+            return;
+        }
+        tracing::info!("pod {}: {text}", pod.identity);
+        self.reported.insert(pod.uid.clone(), text);
+        self.api.record(pod, &event).await;
+    }
+}
+
+/// Interval between attempts for pods whose sandbox is not known yet.
+const AGAIN: Duration = Duration::from_secs(1);
