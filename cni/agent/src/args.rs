@@ -30,8 +30,14 @@ pub struct Arguments {
     #[command(flatten)]
     pub absent: AbsentArgs,
     /// Filter of the log on stderr, in the syntax of tracing's filters
-    #[arg(long, env = "LOG", value_name = "FILTER", default_value = "info", global = true,
-          help_heading = "Logging")]
+    #[arg(
+        long,
+        env = "LOG",
+        value_name = "FILTER",
+        default_value = "info",
+        global = true,
+        help_heading = "Logging"
+    )]
     pub log: String,
     /// Log as JSON
     #[arg(long = "log_as_json", num_args = 0..=1, require_equals = true, default_value = "false",
@@ -45,9 +51,12 @@ pub struct Arguments {
 pub enum Command {
     /// Remove the configuration from the node; the plugin stays until no pod needs it
     Uninstall {
-        /// Remove the plugin too, even if pods still need it to be deleted
+        /// Remove the plugin too, unless pods need it to be deleted
         #[arg(long)]
         purge: bool,
+        /// Then wait until the program is terminated, for a DaemonSet
+        #[arg(long)]
+        wait: bool,
     },
     /// Exit with 0 if plugin and configuration are installed; for a readiness probe
     Ready,
@@ -58,16 +67,40 @@ pub enum Command {
 #[command(next_help_heading = "Node")]
 pub struct NodeArgs {
     /// Folder of the runtime's network configurations, as mounted here
-    #[arg(long, env = "MOUNTED_CNI_NET_DIR", value_name = "DIR", default_value = "/host/etc/cni/net.d", global = true)]
+    #[arg(
+        long,
+        env = "MOUNTED_CNI_NET_DIR",
+        value_name = "DIR",
+        default_value = "/host/etc/cni/net.d",
+        global = true
+    )]
     pub mounted_cni_net_dir: PathBuf,
     /// Folder of the runtime's CNI plugins, as mounted here
-    #[arg(long, env = "MOUNTED_CNI_BIN_DIR", value_name = "DIR", default_value = "/host/opt/cni/bin", global = true)]
+    #[arg(
+        long,
+        env = "MOUNTED_CNI_BIN_DIR",
+        value_name = "DIR",
+        default_value = "/host/opt/cni/bin",
+        global = true
+    )]
     pub mounted_cni_bin_dir: PathBuf,
     /// Folder of libcni's cache, as mounted here
-    #[arg(long, env = "MOUNTED_CNI_CACHE_DIR", value_name = "DIR", default_value = "/host/var/lib/cni/results", global = true)]
+    #[arg(
+        long,
+        env = "MOUNTED_CNI_CACHE_DIR",
+        value_name = "DIR",
+        default_value = "/host/var/lib/cni/results",
+        global = true
+    )]
     pub mounted_cni_cache_dir: PathBuf,
     /// Folder of the socket for the plugin's questions, on the node and here
-    #[arg(long, env = "CNI_AGENT_RUN_DIR", value_name = "DIR", default_value = "/var/run/istio-cni", global = true)]
+    #[arg(
+        long,
+        env = "CNI_AGENT_RUN_DIR",
+        value_name = "DIR",
+        default_value = "/var/run/istio-cni",
+        global = true
+    )]
     pub cni_agent_run_dir: PathBuf,
     /// The plugin to install; by default istio-cni beside this program
     #[arg(long, env = "CNI_PLUGIN", value_name = "FILE", global = true)]
@@ -85,7 +118,13 @@ pub struct NodeArgs {
     #[arg(long, env = "MONITORING_PORT", value_name = "PORT", default_value = "0")]
     pub monitoring_port: u16,
     /// Namespace of this agent
-    #[arg(long, env = "POD_NAMESPACE", value_name = "NAMESPACE", default_value = "istio-system", hide = true)]
+    #[arg(
+        long,
+        env = "POD_NAMESPACE",
+        value_name = "NAMESPACE",
+        default_value = "istio-system",
+        hide = true
+    )]
     pub pod_namespace: String,
 }
 
@@ -110,8 +149,12 @@ pub struct ConfigurationArgs {
           value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
     pub istio_owned_cni_config: bool,
     /// File to write with mode own; its name has to sort before the others
-    #[arg(long, env = "ISTIO_OWNED_CNI_CONFIG_FILENAME", value_name = "FILE",
-          default_value = "00-istio-cni.conflist")]
+    #[arg(
+        long,
+        env = "ISTIO_OWNED_CNI_CONFIG_FILENAME",
+        value_name = "FILE",
+        default_value = "00-istio-cni.conflist"
+    )]
     pub istio_owned_cni_config_filename: String,
     /// Let the group of the file read a new configuration
     #[arg(long, env = "CNI_CONF_GROUP_READ", num_args = 0..=1, require_equals = true,
@@ -119,8 +162,13 @@ pub struct ConfigurationArgs {
           value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
     pub cni_conf_group_read: bool,
     /// Namespaces whose pods are never captured
-    #[arg(long, env = "EXCLUDE_NAMESPACES", value_name = "NAMESPACE,...", value_delimiter = ',',
-          default_value = "kube-system")]
+    #[arg(
+        long,
+        env = "EXCLUDE_NAMESPACES",
+        value_name = "NAMESPACE,...",
+        value_delimiter = ',',
+        default_value = "kube-system"
+    )]
     pub exclude_namespaces: Vec<String>,
     /// Outcome for a pod if neither the runtime passes annotations nor this agent answers
     #[arg(long, env = "ON_UNKNOWN", value_name = "OUTCOME", default_value = "fail")]
@@ -186,11 +234,20 @@ pub struct RepairArgs {
           value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
     pub repair_label_pods: bool,
     /// Key of the label
-    #[arg(long, env = "REPAIR_BROKEN_POD_LABEL_KEY", value_name = "KEY",
-          default_value = "cni.istio.io/uninitialized")]
+    #[arg(
+        long,
+        env = "REPAIR_BROKEN_POD_LABEL_KEY",
+        value_name = "KEY",
+        default_value = "cni.istio.io/uninitialized"
+    )]
     pub repair_broken_pod_label_key: String,
     /// Value of the label
-    #[arg(long, env = "REPAIR_BROKEN_POD_LABEL_VALUE", value_name = "VALUE", default_value = "true")]
+    #[arg(
+        long,
+        env = "REPAIR_BROKEN_POD_LABEL_VALUE",
+        value_name = "VALUE",
+        default_value = "true"
+    )]
     pub repair_broken_pod_label_value: String,
 }
 

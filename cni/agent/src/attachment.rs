@@ -37,7 +37,9 @@ impl Attachment {
         Some(Self {
             uid: argument("K8S_POD_UID")?,
             namespace,
-            addresses: addresses.filter_map(|it| it.address.split('/').next()?.parse().ok()).collect(),
+            addresses: addresses
+                .filter_map(|it| it.address.split('/').next()?.parse().ok())
+                .collect(),
             name_servers: servers
                 .map(|it| it.iter().filter_map(|server| server.parse().ok()).collect())
                 .filter(|servers: &Vec<_>| !servers.is_empty()),

@@ -30,7 +30,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         tracing::warn!("{warning}");
     }
     let done = match arguments.command {
-        Some(Command::Uninstall { purge }) => uninstall::uninstall(&arguments, purge),
+        Some(Command::Uninstall { purge, wait }) => uninstall::uninstall(&arguments, purge)
+            .and_then(
+                |()| if wait { runtime()?.block_on(uninstall::wait_for_end()) } else { Ok(()) },
+            ),
         Some(Command::Ready) => run::ready(&arguments),
         None => {
             // Fails only if a provider is installed already, which then applies.

@@ -16,6 +16,7 @@ pub struct FolderWatch {
 
 impl FolderWatch {
     /// Creates a watch of no folder.
+    #[expect(deprecated, reason = "an OwnedFd is one descriptor; its successor is unsafe")]
     pub fn new() -> io::Result<Self> {
         let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         Ok(Self { inotify: AsyncFd::new(inotify)? })

@@ -66,9 +66,21 @@ impl Default for Metrics {
         let mut registry = Registry::default();
         let (installs, ready) = (Family::default(), Gauge::default());
         let (repairs, missing) = (Family::default(), Counter::default());
-        registry.register("istio_cni_installs", "Installations of plugin and configuration", installs.clone());
-        registry.register("istio_cni_install_ready", "1 while plugin and configuration are in place", ready.clone());
-        registry.register("istio_cni_repair_pods_repaired", "Pods without capture, by action", repairs.clone());
+        registry.register(
+            "istio_cni_installs",
+            "Installations of plugin and configuration",
+            installs.clone(),
+        );
+        registry.register(
+            "istio_cni_install_ready",
+            "1 while plugin and configuration are in place",
+            ready.clone(),
+        );
+        registry.register(
+            "istio_cni_repair_pods_repaired",
+            "Pods without capture, by action",
+            repairs.clone(),
+        );
         registry.register(
             "istio_cni_pods_without_capture",
             "Running pods found without capture",

@@ -14,6 +14,7 @@ use crate::node_pod::NodePod;
 pub struct NodeApi {
     client: Client,
     recorder: Recorder,
+    node: String,
 }
 
 /// Content of an Event about a pod.
@@ -39,22 +40,15 @@ impl PodEvent {
 }
 
 impl NodeApi {
-    /// Creates the access; `instance` names this agent in Events.
-    pub fn new(client: Client, instance: String) -> Self {
-        let reporter = Reporter { controller: CONTROLLER.to_owned(), instance: Some(instance) };
-        Self { recorder: Recorder::new(client.clone(), reporter), client }
+    /// Creates the access for a node.
+    pub fn new(client: Client, node: String) -> Self {
+        let reporter = Reporter { controller: CONTROLLER.to_owned(), instance: Some(node.clone()) };
+        Self { recorder: Recorder::new(client.clone(), reporter), client, node }
     }
 
     /// Records an Event about a pod. Errors are only logged: the log has said the same.
     pub async fn record(&self, pod: &NodePod, event: &PodEvent) {
-        let event = Event {
-            type_: if event.is_warning { EventType::Warning } else { EventType::Normal },
-            reason: event.reason.to_owned(),
-            note: Some(event.note.chars().take(LONGEST_NOTE).collect()),
-            action: "Capture".to_owned(),
-            secondary: None,
-        };
-        let pod_reference = ObjectReference {
+        let pod = ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("Pod".to_owned()),
             namespace: Some(pod.identity.namespace.clone()),
@@ -62,8 +56,32 @@ impl NodeApi {
             uid: Some(pod.uid.clone()),
             ..ObjectReference::default()
         };
-        if let Err(error) = self.recorder.publish(&event, &pod_reference).await {
-            tracing::info!("an Event about pod {} was not written: {}", pod.identity, with_causes(&error));
+        self.publish(&pod, event).await;
+    }
+
+    /// Records a warning about the configuration of the node.
+    pub async fn record_of_node(&self, note: &str) {
+        let node = ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Node".to_owned()),
+            name: Some(self.node.clone()),
+            // By this value, kubectl describe finds the Events of a node.
+            uid: Some(self.node.clone()),
+            ..ObjectReference::default()
+        };
+        self.publish(&node, &PodEvent::warning("CNIConfigurationOverwritten", note)).await;
+    }
+
+    async fn publish(&self, regarding: &ObjectReference, event: &PodEvent) {
+        let published = Event {
+            type_: if event.is_warning { EventType::Warning } else { EventType::Normal },
+            reason: event.reason.to_owned(),
+            note: Some(shortened(&event.note).to_owned()),
+            action: "Capture".to_owned(),
+            secondary: None,
+        };
+        if let Err(error) = self.recorder.publish(&published, regarding).await {
+            tracing::info!("Event {}: not written: {}", event.reason, with_causes(&error));
         }
     }
 
@@ -97,6 +115,11 @@ impl std::fmt::Debug for NodeApi {
     }
 }
 
+/// Cuts a note to the maximum length that the API server accepts.
+fn shortened(note: &str) -> &str {
+    let end = (0..=note.len().min(LONGEST_NOTE)).rev().find(|&end| note.is_char_boundary(end));
+    &note[..end.unwrap_or_default()]
+}
+
 const CONTROLLER: &str = "outrigger.io/install-cni";
-/// Longest note that the API server accepts, in bytes; characters have at most four.
-const LONGEST_NOTE: usize = 256;
+const LONGEST_NOTE: usize = 1024;

@@ -151,7 +151,9 @@ mod tests {
         let request = read(&annotations, &spec(), &json!({})).unwrap().request.unwrap();
         assert_eq!(request.args, ["-i", "*"]);
         let invalid = read(&json!({STATUS: "{}", ANNOTATION: "["}), &spec(), &json!({})).unwrap();
-        assert!(invalid.request.unwrap_err().starts_with("annotation sidecar.outrigger.io/capture: "));
+        assert!(
+            invalid.request.unwrap_err().starts_with("annotation sidecar.outrigger.io/capture: ")
+        );
     }
 
     #[test]

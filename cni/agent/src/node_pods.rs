@@ -120,7 +120,8 @@ impl NodePods {
 
 /// Keeps `pods` up to date, for as long as the program runs.
 pub async fn watch_pods(client: Client, node: &str, pods: &NodePods) {
-    let config = watcher::Config::default().fields(&format!("spec.nodeName={node}")).page_size(PAGE);
+    let config =
+        watcher::Config::default().fields(&format!("spec.nodeName={node}")).page_size(PAGE);
     let events = watch(Api::<Pod>::all(client), config).default_backoff();
     let mut events = std::pin::pin!(events);
     loop {
@@ -128,7 +129,10 @@ pub async fn watch_pods(client: Client, node: &str, pods: &NodePods) {
             Ok(Some(event)) => pods.apply(event),
             Ok(None) => return,
             Err(error) => {
-                tracing::warn!("watching the pods of node {node}: {}", kube_access::with_causes(&error));
+                tracing::warn!(
+                    "watching the pods of node {node}: {}",
+                    kube_access::with_causes(&error)
+                );
             }
         }
     }

@@ -114,7 +114,8 @@ impl Reconciler {
             }
             Ok(Capture::Repaired) => {
                 self.metrics.count_repair(RepairType::repair, RepairResult::success);
-                let note = "its sandbox was made without the CNI plugin; its traffic is captured now";
+                let note =
+                    "its sandbox was made without the CNI plugin; its traffic is captured now";
                 self.report(&pod, PodEvent::normal("CaptureRepaired", note)).await;
                 false
             }

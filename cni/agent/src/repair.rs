@@ -79,9 +79,8 @@ pub fn repair(cache: &Path, pod: &NodePod) -> Result<Capture, RepairError> {
         let Some(attachment) = attachment else { continue };
         // The thread stays in the pod's namespace, so it serves one attempt.
         let attempt = std::thread::scope(|scope| {
-            let thread = std::thread::Builder::new().spawn_scoped(scope, || {
-                repair_inside(pod, attachment)
-            });
+            let thread =
+                std::thread::Builder::new().spawn_scoped(scope, || repair_inside(pod, attachment));
             let thread = thread.map_err(|error| RepairError::Thread(error.to_string()))?;
             thread.join().unwrap_or_else(|_| Err(RepairError::Thread("panic".to_owned())))
         });

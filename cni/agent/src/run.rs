@@ -12,7 +12,6 @@ use anyhow::{Context as _, Result, bail};
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Client, Config};
 use kube_access::{kubeconfig, with_causes};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 use crate::args::{Arguments, NodeArgs};
@@ -23,6 +22,7 @@ use crate::node_api::NodeApi;
 use crate::node_pods::{NodePods, watch_pods};
 use crate::reconciler::{Reconciler, RepairMode, Trigger};
 use crate::runtime_version::reads_drop_ins;
+use crate::uninstall::wait_for_end;
 use crate::{metrics_server, question_server};
 
 /// Installs the plugin, keeps it installed, answers its questions and repairs pods, until SIGTERM or
@@ -40,10 +40,13 @@ pub async fn run(arguments: &Arguments) -> Result<()> {
     }
     let pods = Arc::new(NodePods::default());
     let socket = question_server::bind(&node.cni_agent_run_dir);
-    let socket = socket.with_context(|| format!("--cni-agent-run-dir {}: creating the socket", node.cni_agent_run_dir.display()))?;
+    let socket = socket.with_context(|| {
+        format!("--cni-agent-run-dir {}: creating the socket", node.cni_agent_run_dir.display())
+    })?;
     let (triggers, triggered) = mpsc::unbounded_channel();
     let (drop_ins, drop_ins_known) = watch::channel(false);
-    let installer = Installer::new(arguments, metrics.clone(), triggers.clone())?;
+    let (warnings, warned) = mpsc::unbounded_channel();
+    let installer = Installer::new(arguments, metrics.clone(), triggers.clone(), warnings)?;
     // Pods that are made from now on are captured, without an API server.
     let installer = tokio::spawn(installer.run(drop_ins_known));
     let client = match client(node).await {
@@ -63,6 +66,8 @@ pub async fn run(arguments: &Arguments) -> Result<()> {
         let watched = (client.clone(), name.clone(), pods.clone());
         tokio::spawn(async move { watch_pods(watched.0, &watched.1, &watched.2).await });
         tokio::spawn(find_runtime(client.clone(), name.clone(), drop_ins));
+        let api = NodeApi::new(client, name);
+        tokio::spawn(record_warnings(api.clone(), warned));
         let mode = arguments.repair.mode();
         if mode == RepairMode::Repair {
             tokio::spawn(watch_cache(node.mounted_cni_cache_dir.clone(), triggers));
@@ -71,17 +76,14 @@ pub async fn run(arguments: &Arguments) -> Result<()> {
             cache: node.mounted_cni_cache_dir.clone(),
             mode,
             pods,
-            api: NodeApi::new(client, name),
+            api: api.clone(),
             metrics,
             reported: BTreeMap::new(),
         };
         tokio::spawn(reconciler.run(triggered));
     }
-    let mut terminated = signal(SignalKind::terminate()).context("waiting for SIGTERM")?;
-    let mut interrupted = signal(SignalKind::interrupt()).context("waiting for SIGINT")?;
     tokio::select! {
-        _ = terminated.recv() => {}
-        _ = interrupted.recv() => {}
+        terminated = wait_for_end() => terminated?,
         ended = installer => bail!("the installer ended: {ended:?}"),
     }
     tracing::info!("terminated; plugin and configuration stay on the node");
@@ -155,6 +157,13 @@ async fn find_runtime(client: Client, name: String, drop_ins: watch::Sender<bool
             Err(error) => tracing::debug!("node {name}: {}", with_causes(&error)),
         }
         tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Records warnings about the node as Events.
+async fn record_warnings(api: NodeApi, mut warnings: mpsc::UnboundedReceiver<String>) {
+    while let Some(warning) = warnings.recv().await {
+        api.record_of_node(&warning).await;
     }
 }
 

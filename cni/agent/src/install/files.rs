@@ -1,0 +1,173 @@
+//! Reads and changes the folders of the runtime.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write as _};
+use std::path::{Path, PathBuf};
+
+use local_files::replace_regular_file;
+use thiserror::Error;
+
+use crate::install::conf_dir::{ConfDir, DROP_IN, is_loaded};
+use crate::install::plan::FolderChange;
+
+/// Error of a folder or a file.
+#[derive(Debug, Error)]
+#[error("{}: {operation}: {error}{}", path.display(), hint(error))]
+pub struct FileError {
+    /// Folder or file.
+    path: PathBuf,
+    /// What was tried.
+    operation: &'static str,
+    /// The error.
+    #[source]
+    error: io::Error,
+}
+
+/// Returns a hint about the mounts of the agent.
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "; hint: mount the folder writable; some nodes have other folders, see --help"
+        }
+        io::ErrorKind::NotFound => {
+            "; hint: mount the folder of the node; some nodes have other folders, see --help"
+        }
+        io::ErrorKind::PermissionDenied => "; hint: the agent needs user 0 and CAP_DAC_OVERRIDE",
+        _ => "",
+    }
+}
+
+impl FileError {
+    fn new(path: &Path, operation: &'static str) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |error| Self { path, operation, error }
+    }
+}
+
+/// Reads the folder of the configurations.
+pub fn read_conf_dir(folder: &Path) -> Result<ConfDir, FileError> {
+    let failed = || FileError::new(folder, "reading the folder");
+    let mut found = ConfDir::default();
+    for entry in fs::read_dir(folder).map_err(failed())? {
+        let entry = entry.map_err(failed())?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        if is_loaded(&name) {
+            match text(&entry.path()) {
+                // It was removed meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                text => drop(found.0.insert(name, text.map_err(|error| error.to_string()))),
+            }
+        } else if let Ok(text) = text(&entry.path().join(DROP_IN)) {
+            found.0.insert(format!("{name}/{DROP_IN}"), Ok(text));
+        }
+    }
+    Ok(found)
+}
+
+fn text(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let file = File::open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("not a file"));
+    }
+    file.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(io::Error::other(format!("it has more than {MOST_BYTES} bytes")));
+    }
+    Ok(text)
+}
+
+/// Carries out a change. `mode` is that of a new file.
+pub fn change(folder: &Path, change: &FolderChange, mode: u32) -> Result<(), FileError> {
+    match change {
+        FolderChange::Write { file, text } => {
+            let path = folder.join(file);
+            if let Some((network, _)) = file.split_once('/') {
+                let created = fs::create_dir_all(folder.join(network));
+                created.map_err(FileError::new(&path, "creating its folder"))?;
+            }
+            replace_regular_file(&path, mode, &[text]).map_err(FileError::new(&path, "writing"))
+        }
+        FolderChange::Remove(file) => {
+            let path = folder.join(file);
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(FileError::new(&path, "removing")(error));
+                }
+                _ => {}
+            }
+            if let Some((network, _)) = file.split_once('/') {
+                // It stays if it has files of others.
+                let _ = fs::remove_dir(folder.join(network));
+            }
+            sync(folder)
+        }
+        FolderChange::Reload => {
+            let path = folder.join(RELOAD);
+            let write = || -> io::Result<()> {
+                File::create(&path)?.write_all(b"\n")?;
+                fs::remove_file(&path)
+            };
+            write().map_err(FileError::new(&path, "making the runtime load its folder again"))
+        }
+    }
+}
+
+fn sync(folder: &Path) -> Result<(), FileError> {
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(FileError::new(folder, "syncing"))
+}
+
+/// Installs the plugin, unless the same one is there. True if it was written.
+///
+/// Running plugins keep the old file.
+pub fn install_plugin(plugin: &Path, folder: &Path) -> Result<bool, FileError> {
+    let source = fs::read(plugin).map_err(FileError::new(plugin, "reading the plugin"))?;
+    let name = plugin.file_name().unwrap_or_default();
+    let installed = folder.join(name);
+    if is_equal(&installed, &source) {
+        return Ok(false);
+    }
+    replace_regular_file(&installed, PROGRAM, &[source])
+        .map_err(FileError::new(&installed, "writing the plugin"))?;
+    Ok(true)
+}
+
+/// True if the file has this content, and can be executed.
+fn is_equal(path: &Path, content: &[u8]) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let Ok(metadata) = fs::metadata(path) else { return false };
+    metadata.is_file()
+        && metadata.len() == content.len() as u64
+        && metadata.mode() & 0o111 != 0
+        && fs::read(path).is_ok_and(|installed| installed == content)
+}
+
+/// Removes the plugin.
+pub fn remove_plugin(plugin: &Path, folder: &Path) -> Result<(), FileError> {
+    let installed = folder.join(plugin.file_name().unwrap_or_default());
+    match fs::remove_file(&installed) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(FileError::new(&installed, "removing the plugin")(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Removes the temporary files of an agent that was killed.
+pub fn remove_leftovers(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
+            // The next start tries again.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Start of the names of temporary files, in `local-files` too. Runtimes load none of them.
+const TEMPORARY: &str = ".outrigger-";
+const RELOAD: &str = ".outrigger-reload";
+/// Mode of the plugin.
+const PROGRAM: u32 = 0o755;
+/// Largest file that is read.
+const MOST_BYTES: u64 = 1024 * 1024;

@@ -1,0 +1,271 @@
+//! Steps from a folder's content to an installation in it.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+use thiserror::Error;
+
+use crate::install::conf_dir::{ConfDir, DROP_IN, Primary};
+use crate::install::conf_list::{ConfList, ConfListError};
+use crate::install::entry::{TYPE, is_ours};
+
+/// Place of the plugin's entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A drop-in in the folder of the network.
+    DropIn,
+    /// A copy of the primary with the entry, under a name that sorts before it.
+    Own,
+    /// The primary, or the file of this name.
+    Edit(Option<String>),
+    /// A configuration with the plugin alone, which Multus calls by its name.
+    Standalone(String),
+}
+
+/// Installation to reach.
+#[derive(Clone, Debug)]
+pub struct Installation {
+    /// Place of the entry.
+    pub place: Place,
+    /// File of [`Place::Own`].
+    pub own_file: String,
+    /// The entry, as JSON.
+    pub entry: String,
+}
+
+/// Change of the folder. Paths are relative to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FolderChange {
+    /// Write a file, atomically.
+    Write {
+        /// The file.
+        file: String,
+        /// Its content.
+        text: String,
+    },
+    /// Remove a file, and the folder of a drop-in if it is empty then.
+    Remove(String),
+    /// Make the runtime load the folder again: it does not watch the folders of drop-ins.
+    Reload,
+}
+
+/// Reason why nothing can be installed yet.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum NotYet {
+    /// The network of pods is not configured.
+    #[error("no configuration of the network of pods is there yet")]
+    NoPrimary,
+    /// A file is invalid.
+    #[error("{0}")]
+    Invalid(String),
+    /// The list forbids drop-ins.
+    #[error(
+        "{0}: loadOnlyInlinedPlugins is true, so drop-ins have no effect; hint: --config-mode own"
+    )]
+    Closed(String),
+    /// The file to edit has a single plugin.
+    #[error("{0}: an entry can only be added to a .conflist; hint: --config-mode own")]
+    SinglePlugin(String),
+    /// The runtime would not use our copy.
+    #[error(
+        "--istio-owned-cni-config-filename {own} sorts behind {primary}, so the runtime does not \
+         use it; hint: choose a name that sorts before it"
+    )]
+    SortsBehind {
+        /// Our copy.
+        own: String,
+        /// The primary.
+        primary: String,
+    },
+    /// The list of a file cannot be changed.
+    #[error("{file}: {error}")]
+    List {
+        /// The file.
+        file: String,
+        /// The error.
+        error: ConfListError,
+    },
+}
+
+impl fmt::Display for FolderChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Write { file, .. } => write!(f, "{file} written"),
+            Self::Remove(file) => write!(f, "{file} removed"),
+            Self::Reload => f.write_str("the runtime loads it again"),
+        }
+    }
+}
+
+impl Installation {
+    /// Returns the changes that lead to the installation; none if it is there.
+    ///
+    /// What is new is written before anything old is removed. So after each change the runtime finds
+    /// the entry, or what it found before. Without a primary, an own copy from before stays: after a
+    /// reboot its owner writes the primary again.
+    pub fn changes(&self, folder: &ConfDir) -> Result<Vec<FolderChange>, NotYet> {
+        let mut changes = self.writes(folder)?;
+        if self.place != Place::Own {
+            changes.extend(self.own_files(folder).map(FolderChange::Remove));
+        }
+        let network = match self.place {
+            Place::DropIn => self.primary(folder)?.map(|primary| primary.list.name),
+            _ => None,
+        };
+        let outdated: Vec<_> = folder
+            .drop_ins()
+            .filter(|path| network.as_deref() != path.split_once('/').map(|(network, _)| network))
+            .map(|path| FolderChange::Remove(path.to_owned()))
+            .collect();
+        if !outdated.is_empty() {
+            changes.extend(outdated);
+            changes.push(FolderChange::Reload);
+        }
+        if self.place == Place::DropIn {
+            changes.extend(without_entries(folder, |file| !self.is_own(file)));
+        }
+        if folder.text(STANDALONE).is_some()
+            && !matches!(&self.place, Place::Standalone(file) if file == STANDALONE)
+        {
+            changes.push(FolderChange::Remove(STANDALONE.to_owned()));
+        }
+        Ok(changes)
+    }
+
+    fn writes(&self, folder: &ConfDir) -> Result<Vec<FolderChange>, NotYet> {
+        let write = |file: &str, text: String| {
+            let is_there = folder.text(file) == Some(&text);
+            let change = FolderChange::Write { file: file.to_owned(), text };
+            if is_there { Vec::new() } else { vec![change] }
+        };
+        if let Place::Standalone(file) = &self.place {
+            return Ok(write(file, self.standalone()));
+        }
+        let Some(primary) = self.primary(folder)? else {
+            let has_own = self.place == Place::Own && folder.text(&self.own_file).is_some();
+            return if has_own { Ok(Vec::new()) } else { Err(NotYet::NoPrimary) };
+        };
+        let with_entry = |file: &str, list: &ConfList| {
+            list.with_entry(&self.entry)
+                .map_err(|error| NotYet::List { file: file.to_owned(), error })
+        };
+        match &self.place {
+            Place::Own if self.own_file > primary.file => {
+                Err(NotYet::SortsBehind { own: self.own_file.clone(), primary: primary.file })
+            }
+            Place::Own => Ok(write(&self.own_file, with_entry(&primary.file, &primary.list)?)),
+            Place::DropIn if primary.list.is_closed => Err(NotYet::Closed(primary.file)),
+            Place::DropIn => {
+                let mut changes =
+                    write(&format!("{}/{DROP_IN}", primary.list.name), format!("{}\n", self.entry));
+                if !changes.is_empty() {
+                    changes.push(FolderChange::Reload);
+                }
+                Ok(changes)
+            }
+            Place::Edit(_) if !primary.file.ends_with(".conflist") => {
+                Err(NotYet::SinglePlugin(primary.file))
+            }
+            Place::Edit(_) => {
+                let entry: Value = serde_json::from_str(&self.entry).unwrap_or_default();
+                if primary.list.has_entry(&entry) {
+                    return Ok(Vec::new());
+                }
+                let text = with_entry(&primary.file, &primary.list)?;
+                Ok(write(&primary.file, text))
+            }
+            Place::Standalone(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Returns the configuration that the entry is chained to.
+    fn primary(&self, folder: &ConfDir) -> Result<Option<Primary>, NotYet> {
+        if let Place::Edit(Some(file)) = &self.place {
+            let Some(content) = folder.0.get(file) else { return Ok(None) };
+            let list = content
+                .clone()
+                .and_then(|text| ConfList::parse(file, &text).map_err(|error| error.to_string()));
+            let list = list.map_err(|error| NotYet::Invalid(format!("{file}: {error}")))?;
+            return Ok(Some(Primary { file: file.clone(), list }));
+        }
+        let mut ours = vec![self.own_file.as_str()];
+        ours.extend(OWN_FILES);
+        ours.push(STANDALONE);
+        if let Place::Standalone(file) = &self.place {
+            ours.push(file);
+        }
+        folder.primary(&ours).map_err(NotYet::Invalid)
+    }
+
+    fn own_files(&self, folder: &ConfDir) -> impl Iterator<Item = String> {
+        let named = OWN_FILES.iter().copied().chain([self.own_file.as_str()]);
+        let mut found: Vec<_> = named
+            .filter(|file| folder.text(file).is_some_and(has_our_entry))
+            .map(str::to_owned)
+            .collect();
+        found.sort_unstable();
+        found.dedup();
+        found.into_iter()
+    }
+
+    fn is_own(&self, file: &str) -> bool {
+        file == self.own_file || OWN_FILES.contains(&file)
+    }
+
+    /// Returns the changes that remove the entry from the folder, in whatever place it is.
+    pub fn removal(&self, folder: &ConfDir) -> Vec<FolderChange> {
+        let mut changes: Vec<_> = without_entries(folder, |file| !self.is_own(file)).collect();
+        let drop_ins: Vec<_> =
+            folder.drop_ins().map(|path| FolderChange::Remove(path.to_owned())).collect();
+        let has_drop_ins = !drop_ins.is_empty();
+        changes.extend(drop_ins);
+        changes.extend(self.own_files(folder).map(FolderChange::Remove));
+        let standalone = match &self.place {
+            Place::Standalone(file) => file,
+            _ => STANDALONE,
+        };
+        if folder.text(standalone).is_some() {
+            changes.push(FolderChange::Remove(standalone.to_owned()));
+        }
+        if has_drop_ins {
+            changes.push(FolderChange::Reload);
+        }
+        changes
+    }
+
+    fn standalone(&self) -> String {
+        let mut config: Value = serde_json::from_str(&self.entry).unwrap_or_default();
+        config["cniVersion"] = VERSION.into();
+        config["name"] = TYPE.into();
+        format!("{:#}\n", json!(config))
+    }
+}
+
+/// Returns the changes that remove our entries from lists of others.
+fn without_entries<'a>(
+    folder: &'a ConfDir,
+    is_of_others: impl Fn(&str) -> bool + 'a,
+) -> impl Iterator<Item = FolderChange> + 'a {
+    let lists =
+        folder.0.keys().filter(move |file| file.ends_with(".conflist") && is_of_others(file));
+    lists.filter_map(|file| {
+        let text = folder.text(file)?;
+        let without = ConfList::parse(file, text).ok()?.without_entries(is_ours);
+        (without != text).then(|| FolderChange::Write { file: file.clone(), text: without })
+    })
+}
+
+fn has_our_entry(text: &str) -> bool {
+    let list: Value = serde_json::from_str(text).unwrap_or_default();
+    list["plugins"].as_array().into_iter().flatten().any(is_ours)
+}
+
+/// Names of own copies: ours, and the one of Istio's agent.
+const OWN_FILES: [&str; 2] = ["00-istio-cni.conflist", "02-istio-cni.conflist"];
+/// Istio's name of a configuration that is not chained.
+pub const STANDALONE: &str = "YYY-istio-cni.conf";
+/// Version of a configuration of our own, which old runtimes know too.
+const VERSION: &str = "0.4.0";
+
+#[cfg(test)]
+mod tests;

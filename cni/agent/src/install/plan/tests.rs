@@ -1,0 +1,162 @@
+use super::*;
+
+const ENTRY: &str =
+    r#"{"capabilities":{"io.kubernetes.cri.pod-annotations":true},"type":"istio-cni"}"#;
+const PRIMARY: &str = "{\"name\": \"lab\",\n \"plugins\": [{\"type\": \"bridge\"}]}\n";
+
+fn places() -> [Place; 4] {
+    [Place::DropIn, Place::Own, Place::Edit(None), Place::Standalone(STANDALONE.to_owned())]
+}
+
+fn installation(place: Place) -> Installation {
+    Installation { place, own_file: "00-istio-cni.conflist".to_owned(), entry: ENTRY.to_owned() }
+}
+
+fn folder(files: &[(&str, &str)]) -> ConfDir {
+    ConfDir(files.iter().map(|(name, text)| ((*name).to_owned(), Ok((*text).to_owned()))).collect())
+}
+
+fn apply(folder: &mut ConfDir, change: &FolderChange) {
+    match change {
+        FolderChange::Write { file, text } => {
+            folder.0.insert(file.clone(), Ok(text.clone()));
+        }
+        FolderChange::Remove(file) => {
+            assert!(folder.0.remove(file).is_some(), "{file} is not there");
+        }
+        FolderChange::Reload => {}
+    }
+}
+
+fn installed(folder: &ConfDir, place: Place) -> ConfDir {
+    let mut folder = folder.clone();
+    for change in installation(place).changes(&folder.clone()).unwrap() {
+        apply(&mut folder, &change);
+    }
+    folder
+}
+
+/// Network and plugins of the configuration that a runtime uses, which reads the first file by name, and drop-ins.
+fn used(folder: &ConfDir) -> (String, Vec<Value>) {
+    let first = folder.primary(&[STANDALONE]).unwrap().unwrap();
+    let list: Value = serde_json::from_str(first.list.text()).unwrap();
+    let mut plugins = list["plugins"].as_array().unwrap().clone();
+    let drop_in = folder.text(&format!("{}/{DROP_IN}", first.list.name));
+    plugins.extend(drop_in.map(|text| serde_json::from_str(text).unwrap()));
+    (first.list.name, plugins)
+}
+
+fn is_captured(folder: &ConfDir) -> bool {
+    used(folder).1.iter().skip(1).any(is_ours)
+}
+
+#[test]
+fn entry_is_in_force_after_an_installation_and_nothing_changes_then() {
+    for place in places() {
+        let folder = installed(&folder(&[("10-lab.conflist", PRIMARY)]), place.clone());
+        match &place {
+            Place::Standalone(file) => {
+                let text: Value = serde_json::from_str(folder.text(file).unwrap()).unwrap();
+                assert_eq!((&text["name"], &text["type"]), (&TYPE.into(), &TYPE.into()));
+            }
+            _ => assert!(is_captured(&folder), "{folder:?}"),
+        }
+        assert_eq!(used(&folder).0, "lab");
+        assert_eq!(installation(place).changes(&folder), Ok(Vec::new()));
+    }
+}
+
+#[test]
+fn entry_stays_in_force_between_the_steps_from_each_place_to_each_other() {
+    let chained = [Place::DropIn, Place::Own, Place::Edit(None)];
+    for (from, to) in chained.iter().flat_map(|from| chained.iter().map(move |to| (from, to))) {
+        let mut folder = installed(&folder(&[("10-lab.conflist", PRIMARY)]), from.clone());
+        for change in installation(to.clone()).changes(&folder.clone()).unwrap() {
+            apply(&mut folder, &change);
+            assert!(is_captured(&folder), "{from:?} to {to:?}: after {change:?}: {folder:?}");
+            // A killed agent goes on with a plan of its own.
+            assert!(is_captured(&installed(&folder, to.clone())), "{from:?} to {to:?}");
+        }
+        let entries = used(&folder).1.iter().filter(|it| is_ours(it)).count();
+        let shadowed = *from == Place::Edit(None) && *to == Place::Own;
+        assert!(entries == 1 || shadowed, "{from:?} to {to:?}: {folder:?}");
+    }
+}
+
+#[test]
+fn removal_leaves_the_folder_as_it_was() {
+    let before =
+        folder(&[("10-lab.conflist", PRIMARY), ("20-other.conf", r#"{"name":"o","type":"x"}"#)]);
+    for place in places() {
+        let mut folder = installed(&before, place.clone());
+        for change in installation(place).removal(&folder.clone()) {
+            apply(&mut folder, &change);
+            used(&folder);
+        }
+        assert_eq!(folder, before);
+    }
+}
+
+#[test]
+fn own_copy_follows_the_primary() {
+    let folder = installed(&folder(&[("10-lab.conflist", PRIMARY)]), Place::Own);
+    let mut changed = folder.clone();
+    let other = PRIMARY.replace("bridge", "ptp");
+    changed.0.insert("10-lab.conflist".to_owned(), Ok(other));
+    let changed = installed(&changed, Place::Own);
+    assert_eq!(used(&changed).1[0]["type"], "ptp");
+    // It survives a primary that is gone, or that is just being written.
+    let mut gone = folder.clone();
+    gone.0.remove("10-lab.conflist");
+    assert_eq!(installation(Place::Own).changes(&gone), Ok(Vec::new()));
+    let mut truncated = folder.clone();
+    truncated.0.insert("10-lab.conflist".to_owned(), Ok(String::new()));
+    let error = installation(Place::Own).changes(&truncated).unwrap_err();
+    assert!(matches!(error, NotYet::Invalid(_)), "{error}");
+}
+
+#[test]
+fn nothing_is_written_without_a_valid_primary() {
+    for place in [Place::DropIn, Place::Own, Place::Edit(None)] {
+        let installation = installation(place);
+        assert_eq!(installation.changes(&folder(&[])), Err(NotYet::NoPrimary));
+        let invalid = folder(&[("10-lab.conflist", "{")]);
+        let error = installation.changes(&invalid).unwrap_err().to_string();
+        assert!(error.starts_with("10-lab.conflist: EOF"), "{error}");
+    }
+    let named = installation(Place::Edit(Some("87-b.conflist".to_owned())));
+    let others = folder(&[("10-lab.conflist", PRIMARY)]);
+    assert_eq!(named.changes(&others), Err(NotYet::NoPrimary));
+}
+
+#[test]
+fn lists_that_cannot_take_the_entry_are_named_with_a_hint() {
+    let closed = PRIMARY.replace("\"name\"", "\"loadOnlyInlinedPlugins\": true, \"name\"");
+    let closed = folder(&[("10-lab.conflist", &closed)]);
+    let error = installation(Place::DropIn).changes(&closed).unwrap_err().to_string();
+    assert!(
+        error.starts_with("10-lab.conflist: ") && error.contains("--config-mode own"),
+        "{error}"
+    );
+    let single = folder(&[("10-lab.conf", r#"{"name":"lab","type":"bridge"}"#)]);
+    let error = installation(Place::Edit(None)).changes(&single).unwrap_err().to_string();
+    assert!(error.starts_with("10-lab.conf: ") && error.contains("--config-mode own"), "{error}");
+    assert!(is_captured(&installed(&single, Place::Own)));
+}
+
+#[test]
+fn entry_of_istio_is_replaced_where_it_is_in_force_and_stays_elsewhere() {
+    let istio =
+        PRIMARY.replace("}]", "}, {\"type\": \"istio-cni\", \"plugin_log_level\": \"info\"}]");
+    let before = folder(&[("10-lab.conflist", &istio)]);
+    for place in [Place::Own, Place::Edit(None)] {
+        let folder = installed(&before, place);
+        let entries: Vec<_> = used(&folder).1.into_iter().filter(|it| it["type"] == TYPE).collect();
+        assert_eq!(entries, [serde_json::from_str::<Value>(ENTRY).unwrap()]);
+    }
+    let mut folder = installed(&before, Place::Own);
+    for change in installation(Place::Own).removal(&folder.clone()) {
+        apply(&mut folder, &change);
+    }
+    assert_eq!(folder, before);
+}

@@ -1,0 +1,273 @@
+//! Installer: brings plugin and configuration to the node, and back after others have changed them.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use thiserror::Error;
+use tokio::sync::{mpsc, watch};
+
+use crate::args::{Arguments, ConfigMode, ConfigurationArgs};
+use crate::folder_watch::FolderWatch;
+use crate::install::entry::{TYPE, entry};
+use crate::install::files::{self, FileError};
+use crate::install::plan::{FolderChange, Installation, NotYet, Place, STANDALONE};
+use crate::metrics::{InstallResult, Metrics};
+use crate::reconciler::Trigger;
+use crate::run::readiness_file;
+use crate::write_budget::WriteBudget;
+
+/// Folders and files of an installation.
+#[derive(Clone, Debug)]
+pub struct Paths {
+    /// Folder of the runtime's configurations.
+    pub conf_dir: PathBuf,
+    /// Folder of the runtime's plugins.
+    pub bin_dir: PathBuf,
+    /// Run folder of the agent.
+    pub run_dir: PathBuf,
+    /// The plugin to install.
+    pub plugin: PathBuf,
+    /// Mode of a new configuration.
+    pub file_mode: u32,
+}
+
+/// Installer of the running agent.
+#[derive(Debug)]
+pub struct Installer {
+    paths: Paths,
+    configuration: ConfigurationArgs,
+    metrics: Arc<Metrics>,
+    triggers: mpsc::UnboundedSender<Trigger>,
+    warnings: mpsc::UnboundedSender<String>,
+    budget: WriteBudget,
+    /// The last outcome, which is logged once.
+    outcome: Option<String>,
+}
+
+/// Error of an installation.
+#[derive(Debug, Error)]
+pub enum InstallError {
+    /// The plugin cannot be installed.
+    #[error("{0}")]
+    Plugin(#[source] FileError),
+    /// The configuration cannot be read or written.
+    #[error("{0}")]
+    Configuration(#[source] FileError),
+    /// The configuration has to wait.
+    #[error(transparent)]
+    NotYet(#[from] NotYet),
+    /// Others change the folder all the time.
+    #[error("{}: its files change while they are read", .0.display())]
+    Unsteady(PathBuf),
+    /// Another program undoes the installation.
+    #[error("{file}: another program has removed the plugin's entry again and again; next attempt in {} s", delay.as_secs())]
+    Fight {
+        /// The file that is written.
+        file: String,
+        /// Time until the next attempt.
+        delay: Duration,
+    },
+}
+
+impl Paths {
+    /// Returns the paths that the command line names.
+    pub fn new(arguments: &Arguments) -> anyhow::Result<Self> {
+        let node = &arguments.node;
+        let plugin = match &node.plugin {
+            Some(plugin) => plugin.clone(),
+            None => std::env::current_exe()?.with_file_name(TYPE),
+        };
+        Ok(Self {
+            conf_dir: node.mounted_cni_net_dir.clone(),
+            bin_dir: node.mounted_cni_bin_dir.clone(),
+            run_dir: node.cni_agent_run_dir.clone(),
+            plugin,
+            file_mode: if arguments.configuration.cni_conf_group_read { 0o640 } else { 0o600 },
+        })
+    }
+
+    /// Takes the lock between two agents on one node, until the file is dropped.
+    pub fn lock(&self) -> std::io::Result<File> {
+        let file = File::create(self.run_dir.join("lock"))?;
+        flock(&file, FlockOperation::LockExclusive)?;
+        Ok(file)
+    }
+}
+
+/// Returns the installation that the flags ask for. `drop_ins` is true if the runtime reads them.
+pub fn installation(flags: &ConfigurationArgs, run_dir: &Path, drop_ins: bool) -> Installation {
+    let named = || flags.cni_conf_name.clone();
+    let place = match flags.config_mode {
+        _ if !flags.chained_cni_plugin => {
+            Place::Standalone(named().unwrap_or_else(|| STANDALONE.to_owned()))
+        }
+        ConfigMode::Standalone => {
+            Place::Standalone(named().unwrap_or_else(|| STANDALONE.to_owned()))
+        }
+        ConfigMode::Edit => Place::Edit(named()),
+        ConfigMode::Own => Place::Own,
+        ConfigMode::DropIn => Place::DropIn,
+        ConfigMode::Auto if flags.istio_owned_cni_config => Place::Own,
+        ConfigMode::Auto if flags.cni_conf_name.is_some() => Place::Edit(named()),
+        ConfigMode::Auto if drop_ins => Place::DropIn,
+        ConfigMode::Auto => Place::Own,
+    };
+    Installation {
+        place,
+        own_file: flags.istio_owned_cni_config_filename.clone(),
+        entry: entry(&flags.exclude_namespaces, run_dir, flags.on_unknown.into()),
+    }
+}
+
+impl Installer {
+    /// Creates the installer. `warnings` takes what operators of the node should know.
+    pub fn new(
+        arguments: &Arguments,
+        metrics: Arc<Metrics>,
+        triggers: mpsc::UnboundedSender<Trigger>,
+        warnings: mpsc::UnboundedSender<String>,
+    ) -> anyhow::Result<Self> {
+        Ok(Self {
+            paths: Paths::new(arguments)?,
+            configuration: arguments.configuration.clone(),
+            metrics,
+            triggers,
+            warnings,
+            budget: WriteBudget::new(Instant::now()),
+            outcome: None,
+        })
+    }
+
+    /// Installs, and installs again after each change, for as long as the program runs.
+    pub async fn run(mut self, mut drop_ins: watch::Receiver<bool>) {
+        files::remove_leftovers(&self.paths.conf_dir);
+        files::remove_leftovers(&self.paths.bin_dir);
+        loop {
+            // Before the folders are read, so that no change is missed.
+            let watch = self.watch();
+            let known = *drop_ins.borrow_and_update();
+            let installation = installation(&self.configuration, &self.paths.run_dir, known);
+            let delay = self.reconcile(&installation);
+            let changed = async {
+                match watch {
+                    Ok(watch) => watch.changed().await,
+                    Err(_) => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = changed => {}
+                Ok(()) = drop_ins.changed() => {}
+                () = tokio::time::sleep(delay) => {}
+            }
+        }
+    }
+
+    /// Returns a watch of the folders. Those that are missing are looked at again later.
+    fn watch(&self) -> std::io::Result<FolderWatch> {
+        let watch = FolderWatch::new()?;
+        watch.add(&self.paths.conf_dir)?;
+        watch.add(&self.paths.bin_dir)?;
+        let networks = fs::read_dir(&self.paths.conf_dir)?.flatten();
+        for network in networks.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+            watch.add(&network.path())?;
+        }
+        Ok(watch)
+    }
+
+    /// Installs what is missing. Returns the time until the next attempt without a change.
+    fn reconcile(&mut self, installation: &Installation) -> Duration {
+        let outcome = self.install(installation);
+        let result = match &outcome {
+            Ok(_) => InstallResult::SUCCESS,
+            Err(InstallError::Plugin(_)) => InstallResult::COPY_BINARIES_FAILURE,
+            Err(_) => InstallResult::CREATE_CNI_CONFIG_FAILURE,
+        };
+        self.set_ready(outcome.is_ok());
+        let text = match &outcome {
+            Ok(_) => format!("plugin and configuration are in place: {:?}", installation.place),
+            Err(error) => format!("not installed: {error}"),
+        };
+        let is_new = self.outcome.as_ref() != Some(&text);
+        if is_new || matches!(outcome, Ok(true)) {
+            self.metrics.count_install(result);
+        }
+        match &outcome {
+            Ok(_) if is_new => tracing::info!("{text}"),
+            Err(error) if is_new => {
+                tracing::warn!("{text}");
+                if matches!(error, InstallError::Fight { .. }) {
+                    // Without an API server, the log has said it.
+                    let _ = self.warnings.send(error.to_string());
+                }
+            }
+            _ => {}
+        }
+        if matches!(outcome, Ok(true)) {
+            // The reconciler lives as long as the program, if there is one.
+            let _ = self.triggers.send(Trigger::ConfigurationRestored);
+        }
+        self.outcome = Some(text);
+        match outcome {
+            Ok(_) => UNCHANGED,
+            Err(InstallError::Fight { delay, .. }) => delay,
+            Err(_) => AGAIN,
+        }
+    }
+
+    /// Installs what is missing. True if the configuration was written.
+    fn install(&mut self, installation: &Installation) -> Result<bool, InstallError> {
+        let paths = self.paths.clone();
+        // Without the lock, two agents may write in turn; each write is whole.
+        let _lock = paths.lock().ok();
+        // First, because runtimes reject a configuration whose plugin is missing.
+        files::install_plugin(&paths.plugin, &paths.bin_dir).map_err(InstallError::Plugin)?;
+        let mut is_written = false;
+        for _ in 0..ATTEMPTS {
+            let folder =
+                files::read_conf_dir(&paths.conf_dir).map_err(InstallError::Configuration)?;
+            let changes = installation.changes(&folder)?;
+            if changes.is_empty() {
+                return Ok(is_written);
+            }
+            let writes = changes.iter().find_map(|change| match change {
+                FolderChange::Write { file, .. } => Some(file.clone()),
+                _ => None,
+            });
+            if let (Some(file), Err(delay)) = (writes, self.budget.spend(Instant::now())) {
+                return Err(InstallError::Fight { file, delay });
+            }
+            for change in changes {
+                // A file that has changed since is read again first.
+                if files::read_conf_dir(&paths.conf_dir).ok().is_none_or(|now| {
+                    matches!(change, FolderChange::Write { .. }) && !is_written && now != folder
+                }) {
+                    break;
+                }
+                files::change(&paths.conf_dir, &change, paths.file_mode)
+                    .map_err(InstallError::Configuration)?;
+                is_written = true;
+            }
+        }
+        Err(InstallError::Unsteady(paths.conf_dir))
+    }
+
+    fn set_ready(&self, is_ready: bool) {
+        let file = readiness_file(&self.paths.run_dir);
+        let done = if is_ready { fs::write(&file, "") } else { fs::remove_file(&file) };
+        if let Err(error) = done
+            && is_ready
+        {
+            tracing::warn!("{}: {error}", file.display());
+        }
+    }
+}
+
+/// Attempts against a folder that changes meanwhile.
+const ATTEMPTS: usize = 5;
+/// Time until the folders are looked at again without a change.
+const UNCHANGED: Duration = Duration::from_secs(60);
+/// Time until the next attempt after an error.
+const AGAIN: Duration = Duration::from_secs(2);
