@@ -11,6 +11,7 @@ KUBERNETES_VERSION := $(shell awk '$$1 == "k8s.io/kubernetes" { print $$2 }' tes
 # Bytes: every node keeps them, and every pod starts them.
 LARGEST_INIT := 2000000
 LARGEST_AGENT := 6000000
+LARGEST_PLUGIN := 2500000
 MDBOOK := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/mdbook-$(shell cat tests/mdbook-version)/bin/mdbook
 KUBERNETES := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/kubernetes-$(KUBERNETES_VERSION)
 ENVOY = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/envoy-$(shell cat tests/envoy-version)/envoy
@@ -28,14 +29,14 @@ help: ## List the targets
 setup: ## Install or build what the tests need: packages, Kubernetes, CoreDNS, Helm, Envoy, promtool, mdBook, …
 	@tests/setup.sh
 
-build: ## Leave the six release programs in dist/, static, and links for the names of istioctl
+build: ## Leave the eight release programs in dist/, static, and links for the names of istioctl
 	@packaging/build.sh $(PLATFORM) dist
 	@for name in outrigger kubectl-outrigger kubectl_complete-outrigger; do ln --force --symbolic istioctl "dist/$$name"; done
 	@ls -l dist/
 	@$(MAKE) --no-print-directory size
 
-size: ## Check that the programs of every pod in dist/ are no larger than they may be
-	@for limit in istio-init=$(LARGEST_INIT) pilot-agent=$(LARGEST_AGENT); do \
+size: ## Check that the programs in dist/ that run for every pod are no larger than they may be
+	@for limit in istio-cni=$(LARGEST_PLUGIN) istio-init=$(LARGEST_INIT) pilot-agent=$(LARGEST_AGENT); do \
 	    size=$$(stat --format %s "dist/$${limit%=*}"); [[ $$size -le $${limit#*=} ]] || \
 	        { echo "make size: dist/$${limit%=*} has $$size bytes, and may have $${limit#*=}" >&2; exit 1; }; \
 	done

@@ -64,11 +64,12 @@ pub fn decide(config: &NetworkConfig, pod: Option<&PodIdentity>) -> Result<Decis
     }
 }
 
-/// Returns the error about a capture request.
+/// Returns the error about a capture request, with the hint of the setting if it has one.
 pub fn invalid_request(pod: &PodIdentity, error: &dyn fmt::Display) -> CniError {
-    let message = format!("pod {pod}: annotation {ANNOTATION}: {error}");
-    CniError::new(Code::InvalidRequest, message)
-        .hint("the injector writes this annotation; correct the pod's other annotations, and create it anew")
+    let text = error.to_string();
+    let (what, hint) = text.split_once("\nhint: ").unwrap_or((&text, REWRITTEN));
+    CniError::new(Code::InvalidRequest, format!("pod {pod}: annotation {ANNOTATION}: {what}"))
+        .hint(hint)
 }
 
 /// True if the injection status lists the container that waits for a plugin. A status that cannot
@@ -83,6 +84,9 @@ fn needs_plugin(status: &str) -> bool {
     status.init_containers.iter().flatten().any(|name| name == VALIDATION)
 }
 
+/// Hint about a request that no setting of the pod explains.
+const REWRITTEN: &str = "the injector writes this annotation; correct the pod's other annotations, \
+                         and create it anew";
 /// Annotation of every injected pod.
 pub const STATUS: &str = "sidecar.istio.io/status";
 /// The init container that checks the rules of a plugin.

@@ -165,8 +165,8 @@ fn write_images(args: &ImageArgs) -> Result<()> {
         let file_name = format!("{}.image.tar", image.name().title());
         ImageArchive::write_plain(image, &args.output.join(file_name))
     };
-    for (program, user) in PROGRAM_IMAGES {
-        write(&inputs.program(program, user)?)?;
+    for image in PROGRAM_IMAGES {
+        write(&inputs.program(image)?)?;
     }
     // Last: it alone needs `make setup`.
     write(&inputs.proxy(&args.envoy)?)?;

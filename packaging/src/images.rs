@@ -6,14 +6,33 @@ use crate::error::{Error, Result};
 use crate::image::{Image, ImageName};
 use crate::platform::Platform;
 
-/// Images of one program each, and their users.
-pub const PROGRAM_IMAGES: [(&str, u32); 5] = [
+/// Image of a program.
+#[derive(Debug, Clone, Copy)]
+pub struct ProgramImage {
+    /// Title of the image, and name of its program.
+    pub name: &'static str,
+    /// User of the process.
+    pub user: u32,
+    /// Program that the first one installs on a node.
+    pub installed: Option<&'static str>,
+}
+
+impl ProgramImage {
+    /// Returns the programs in the image.
+    pub fn programs(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.name).chain(self.installed)
+    }
+}
+
+/// Images without Envoy.
+pub const PROGRAM_IMAGES: [ProgramImage; 6] = [
+    ProgramImage { name: "install-cni", user: 0, installed: Some("istio-cni") },
     // Of the injected pod's user, which needs NET_ADMIN.
-    ("istio-init", 0),
-    ("istioctl", NONROOT),
-    ("pilot-discovery", NONROOT),
-    ("sidecar-injector", NONROOT),
-    ("webhook-certs", NONROOT),
+    ProgramImage { name: "istio-init", user: 0, installed: None },
+    ProgramImage { name: "istioctl", user: NONROOT, installed: None },
+    ProgramImage { name: "pilot-discovery", user: NONROOT, installed: None },
+    ProgramImage { name: "sidecar-injector", user: NONROOT, installed: None },
+    ProgramImage { name: "webhook-certs", user: NONROOT, installed: None },
 ];
 
 /// Title of the image with Envoy and its agent.
@@ -44,10 +63,13 @@ impl ImageInputs<'_> {
     }
 
     /// Returns the image of a program, one of [`PROGRAM_IMAGES`].
-    pub fn program(&self, name: &str, user: u32) -> Result<Image> {
-        let at = format!("/{name}");
-        let image = Image::new(self.name(name), self.platform, &[&at]).user(user);
-        let image = image.file(&at, &self.programs.join(name))?;
+    pub fn program(&self, of: ProgramImage) -> Result<Image> {
+        let name = of.name;
+        let entrypoint = format!("/{name}");
+        let image = Image::new(self.name(name), self.platform, &[&entrypoint]).user(of.user);
+        let image = of.programs().try_fold(image, |image, program| {
+            image.file(&format!("/{program}"), &self.programs.join(program))
+        })?;
         // A kubeconfig without a CA means those of the system. In a cluster, a Pod has its CA.
         if name == "istioctl" { self.with_certificates(image) } else { Ok(image) }
     }

@@ -15,12 +15,16 @@ pub type Build = &'static [Program];
 /// Every build.
 pub const BUILDS: [Build; 3] = [
     &[
+        Program { name: "install-cni", package: "install-cni" },
         Program { name: "istioctl", package: "istioctl" },
         Program { name: "pilot-discovery", package: "pilot-discovery" },
         Program { name: "sidecar-injector", package: "injector" },
         Program { name: "webhook-certs", package: "webhook-certs" },
     ],
-    &[Program { name: "istio-init", package: "istio-init" }],
+    &[
+        Program { name: "istio-cni", package: "cni" },
+        Program { name: "istio-init", package: "istio-init" },
+    ],
     &[Program { name: "pilot-agent", package: "pilot-agent" }],
 ];
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use packaging::oci::ImageArchive;
 use rustix::process::geteuid;
 
 use crate::bridge::Bridge;
-use crate::containerd::Containerd;
+use crate::containerd::{self, Containerd};
 use crate::control_plane::ControlPlane;
 use crate::dns::Dns;
 use crate::etcd::Etcd;
@@ -67,6 +68,26 @@ impl Cluster {
     /// Returns the machine's address on the bridge, where pods reach programs of the tests.
     pub fn address(&self) -> Ipv4Addr {
         self.node.control_plane.server().address
+    }
+
+    /// Returns the folder of the node's network configurations.
+    pub fn network_configurations(&self) -> PathBuf {
+        containerd::networks(&self.folder.node())
+    }
+
+    /// Returns the folder of the node's CNI plugins.
+    pub fn network_plugins(&self) -> PathBuf {
+        containerd::plugins(&self.folder.node())
+    }
+
+    /// Returns the name of the node.
+    pub fn node_name(&self) -> &'static str {
+        NODE_NAME
+    }
+
+    /// Returns the folder of this run, for further programs on the node.
+    pub fn folder(&self) -> &RunFolder {
+        &self.folder
     }
 
     /// Returns the CA of the mesh. Its root is in the ConfigMap `istio-ca-root-cert` of each

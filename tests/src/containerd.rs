@@ -1,9 +1,10 @@
 //! containerd with its own root, state and socket.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::bridge::Bridge;
 use crate::process::Process;
@@ -30,6 +31,7 @@ impl Containerd {
         let addresses = folder.folder("cni/addresses")?;
         let network = bridge.network_configuration(&addresses);
         let network = folder.write("cni/network.conflist", network.to_string())?;
+        copy_plugins(&plugins(&folder.node()))?;
         // An image that was not imported is an immediate error instead of a request to a registry.
         folder.write("containerd/registries/_default/hosts.toml", NOWHERE)?;
         let config = configuration(folder, &socket, &network, pause_image);
@@ -69,6 +71,26 @@ pub(crate) fn state(node: &Path) -> PathBuf {
     node.join("containerd/state")
 }
 
+/// Returns the folder with the network configurations.
+pub(crate) fn networks(node: &Path) -> PathBuf {
+    node.join("cni")
+}
+
+/// Returns the folder with the node's own copies of the CNI plugins: tests install others there.
+pub(crate) fn plugins(node: &Path) -> PathBuf {
+    node.join("cni-plugins")
+}
+
+fn copy_plugins(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+    for plugin in fs::read_dir(SYSTEM_PLUGINS).context("reading the CNI plugins")? {
+        let plugin = plugin.context("reading the CNI plugins")?.path();
+        let copy = folder.join(plugin.file_name().unwrap_or_default());
+        fs::copy(&plugin, copy).with_context(|| format!("copying {}", plugin.display()))?;
+    }
+    Ok(())
+}
+
 fn ctr(socket: &Path, args: &[&Path]) -> Result<String> {
     let mut all = vec!["--address".as_ref(), socket, "--namespace".as_ref(), "k8s.io".as_ref()];
     all.extend(args);
@@ -97,7 +119,7 @@ disable_apparmor = true
 netns_mounts_under_state_dir = true
 
 [plugins."io.containerd.grpc.v1.cri".cni]
-bin_dir = "/usr/lib/cni"
+bin_dir = "{plugins}"
 conf_dir = "{networks}"
 
 [plugins."io.containerd.grpc.v1.cri".registry]
@@ -107,9 +129,12 @@ config_path = "{registries}"
         state = state.display(),
         socket = socket.display(),
         networks = networks.display(),
+        plugins = plugins(&folder.node()).display(),
         registries = folder.node().join("containerd/registries").display(),
     )
 }
 
+/// CNI plugins of Debian's package.
+const SYSTEM_PLUGINS: &str = "/usr/lib/cni";
 const NOWHERE: &str = "server = \"http://127.0.0.1:9\"\n[host.\"http://127.0.0.1:9\"]\n";
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -23,10 +23,12 @@ pub fn all(programs: &Programs, app: &Path) -> Result<Vec<Image>> {
 /// Returns the images of our static programs, as `manifests/install.yaml` and injected pods name
 /// them.
 pub fn ours(programs: &Programs) -> Result<Vec<Image>> {
-    let used = PROGRAM_IMAGES.iter().filter(|(name, _)| *name != "istioctl");
-    let images = used.map(|(name, user)| {
-        programs.own(name)?;
-        Ok(inputs(&dist(), OURS, "0.1.0").program(name, *user)?)
+    let used = PROGRAM_IMAGES.into_iter().filter(|image| image.name != "istioctl");
+    let images = used.map(|image| {
+        for program in image.programs() {
+            programs.own(program)?;
+        }
+        Ok(inputs(&dist(), OURS, "0.1.0").program(image)?)
     });
     images.collect()
 }

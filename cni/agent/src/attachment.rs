@@ -19,11 +19,15 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Parses a file of libcni's cache (`cniCacheV1`). `None` if it is none of a pod.
+    /// Parses a file of libcni's cache (`cniCacheV1`). `None` if it is none of a pod's network.
     ///
     /// Before libcni 1.2, the namespace is only in the result of the plugins.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let cache: Cache = serde_json::from_slice(text).ok()?;
+        // A runtime attaches the loopback interface by a list of its own, at the same time.
+        if cache.interface == LOOPBACK {
+            return None;
+        }
         let argument = |name: &str| {
             let found = cache.arguments.iter().find(|(key, _)| key == name);
             found.map(|(_, value)| value.clone()).filter(|value| !value.is_empty())
@@ -93,6 +97,8 @@ struct Address {
     address: String,
 }
 
+const LOOPBACK: &str = "lo";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,8 +124,10 @@ mod tests {
     }
 
     #[test]
-    fn files_without_a_pod_are_ignored() {
-        for text in ["", "[]", "{}", r#"{"netns":"/a","cniArgs":[["K8S_POD_UID",""]]}"#] {
+    fn files_without_a_network_of_a_pod_are_ignored() {
+        let loopback = r#"{"netns":"/a","ifName":"lo","cniArgs":[["K8S_POD_UID","u"]]}"#;
+        let anonymous = r#"{"netns":"/a","cniArgs":[["K8S_POD_UID",""]]}"#;
+        for text in ["", "[]", "{}", anonymous, loopback] {
             assert_eq!(Attachment::parse(text.as_bytes()), None, "{text}");
         }
     }

@@ -10,7 +10,7 @@ use crate::content::Content;
 use crate::debian::HostPackage;
 use crate::elf::shared_libraries;
 use crate::error::{Error, Result};
-use crate::images::{PROXY, PROXY_PROGRAMS};
+use crate::images::{PROXY, PROXY_PROGRAMS, ProgramImage};
 use crate::origin::{LICENSE, SourceDate};
 use crate::platform::Platform;
 use crate::programs::BUILDS;
@@ -57,11 +57,18 @@ impl Bills {
         Ok(())
     }
 
-    /// Returns the bill of a program's image.
-    pub(super) fn of_image(&self, release: &Release, platform: Platform, program: &str) -> Bom {
-        let mut bom = Bom::new(release.component(ComponentKind::Container, program));
-        bom.include(self.of_program(platform, program));
-        if program == "istioctl" {
+    /// Returns the bill of an image without Envoy.
+    pub(super) fn of_image(
+        &self,
+        release: &Release,
+        platform: Platform,
+        image: ProgramImage,
+    ) -> Bom {
+        let mut bom = Bom::new(release.component(ComponentKind::Container, image.name));
+        for program in image.programs() {
+            bom.include(self.of_program(platform, program));
+        }
+        if image.name == "istioctl" {
             add_certificates(&mut bom);
         }
         bom

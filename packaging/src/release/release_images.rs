@@ -17,12 +17,12 @@ pub(super) fn write(
     folder: &mut ReleaseFolder,
     left_out: &mut Vec<String>,
 ) -> Result<()> {
-    for (program, user) in PROGRAM_IMAGES {
+    for of in PROGRAM_IMAGES {
         let images = release.builds.iter().map(|build| {
-            let image = release.inputs(build).program(program, user)?;
-            Ok((image, bills.of_image(release, build.platform, program)))
+            let image = release.inputs(build).program(of)?;
+            Ok((image, bills.of_image(release, build.platform, of)))
         });
-        release.write_image(program, images.collect::<Result<_>>()?, folder)?;
+        release.write_image(of.name, images.collect::<Result<_>>()?, folder)?;
     }
     let mut proxies = Vec::new();
     for build in &release.builds {

@@ -5,6 +5,7 @@
 
 mod app_pod;
 mod capture;
+mod cni;
 mod configuration;
 mod control_plane;
 mod difference;
@@ -57,7 +58,7 @@ fn main() -> Result<ExitCode> {
 
 type Story = fn(&Fixture) -> Result<()>;
 
-const STORIES: [(&str, Story); 24] = [
+const STORIES: [(&str, Story); 25] = [
     ("deployment_answers_through_its_service", node::deployment_answers_through_its_service),
     ("manually_written_pod_is_captured", capture::manually_written_pod_is_captured),
     ("injector_becomes_ready_and_trusted", install::injector_becomes_ready_and_trusted),
@@ -107,6 +108,10 @@ const STORIES: [(&str, Story); 24] = [
     (
         "cluster_signer_signs_only_for_injector_pods",
         signer::cluster_signer_signs_only_for_injector_pods,
+    ),
+    (
+        "cni_plugin_captures_pods_without_privileges",
+        cni::cni_plugin_captures_pods_without_privileges,
     ),
     ("no_pod_starts_without_its_sidecar", replacement::no_pod_starts_without_its_sidecar),
 ];

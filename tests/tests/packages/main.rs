@@ -108,7 +108,7 @@ fn programs_have_no_path_of_this_machine() {
 
 #[test]
 fn skopeo_reads_every_image() {
-    let titles = PROGRAM_IMAGES.iter().map(|(title, _)| *title).chain([PROXY]);
+    let titles = PROGRAM_IMAGES.iter().map(|image| image.name).chain([PROXY]);
     for title in titles {
         let image = format!("oci-archive:{title}-{VERSION}.oci.tar:{VERSION}");
         let answer: Value = serde_json::from_str(&run("skopeo", ["inspect", &image])).unwrap();

@@ -1,0 +1,286 @@
+//! Capture by the CNI plugin `istio-cni`, which `install-cni` installs on the node.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::cluster::Cluster;
+use e2e::namespace::{Namespace, address_of};
+use e2e::process::Process;
+use e2e::programs::{Programs, repository};
+use e2e::proxy::connections;
+use e2e::wait;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::fixture::Fixture;
+use crate::istioctl::KubeInject;
+
+pub(crate) fn cni_plugin_captures_pods_without_privileges(fixture: &Fixture) -> Result<()> {
+    let cluster = fixture.cluster()?;
+    let before = configurations(cluster)?;
+    let namespace = cluster.namespace("cni", &[])?;
+
+    // The sandboxes of these pods are made without the plugin.
+    let early: Vec<_> = (0..8).map(|number| format!("early-{number}")).collect();
+    for (number, name) in early.iter().enumerate() {
+        namespace.apply(&checking_pod(cluster, name, number % 2 == 0)?.to_string())?;
+    }
+    for name in &early {
+        wait::until("the pod has a sandbox", PATIENCE, || address_of(&namespace.get(&pod(name))?))?;
+    }
+    let mut agent = Agent::start(cluster)?;
+    let late: Vec<_> = (0..8).map(|number| format!("late-{number}")).collect();
+    for (number, name) in late.iter().enumerate() {
+        namespace.apply(&checking_pod(cluster, name, number % 2 == 0)?.to_string())?;
+    }
+    for name in early.iter().chain(&late) {
+        succeeds_at_once(&namespace, name)?;
+    }
+    for name in &early {
+        wait::until("the repair is recorded", PATIENCE, || {
+            let events = namespace.kubectl(&[
+                "get",
+                "events",
+                "--output=name",
+                "--field-selector",
+                &format!("involvedObject.name={name},reason=CaptureRepaired"),
+            ])?;
+            ensure!(!events.is_empty(), "no Event about {name}");
+            Ok(())
+        })?;
+    }
+
+    both_envoys_count(&namespace)?;
+
+    // Neither pods with a request nor pods without a sidecar need the agent.
+    agent.process.kill()?;
+    namespace.apply(&checking_pod(cluster, "orphan", true)?.to_string())?;
+    let mut plain = checking_pod(cluster, "plain", false)?;
+    plain["metadata"]["annotations"] = json!({});
+    plain["spec"]["initContainers"] = json!([]);
+    plain["spec"]["containers"][0]["command"] = json!(["sh", "-c", "exit 0"]);
+    namespace.apply(&plain.to_string())?;
+    namespace.apply(&checking_pod(cluster, "foreign", false)?.to_string())?;
+    succeeds_at_once(&namespace, "orphan")?;
+    succeeds_at_once(&namespace, "plain")?;
+    wait::until("the refusal names pod, reason and remedy", PATIENCE, || {
+        let events = namespace.kubectl(&[
+            "get",
+            "events",
+            "--output=jsonpath={.items[*].message}",
+            "--field-selector",
+            "involvedObject.name=foreign,reason=FailedCreatePodSandBox",
+        ])?;
+        let expected = [
+            "pod cni/foreign: ",
+            "the node agent does not answer at ",
+            "hint: check the pod of install-cni",
+        ];
+        ensure!(expected.iter().all(|part| events.contains(part)), "{events}");
+        Ok(())
+    })?;
+    agent.process.start_again(cluster.folder())?;
+    succeeds_at_once(&namespace, "foreign")?;
+
+    // Its end changes nothing; the removal is a command.
+    let refused = agent.run(&["uninstall"])?;
+    ensure!(!refused.status.success(), "uninstalled beside the agent");
+    agent.process.signal(Signal::TERM)?;
+    wait::until("the agent ends", PATIENCE, || {
+        ensure!(!agent.process.runs(), "it runs");
+        Ok(())
+    })?;
+    ensure!(configurations(cluster)? != before, "the agent has removed the configuration");
+    agent.succeeds(&["uninstall"])?;
+    ensure!(configurations(cluster)? == before, "{:?}", configurations(cluster)?);
+    let purged = agent.run(&["uninstall", "--purge"])?;
+    let message = String::from_utf8_lossy(&purged.stderr).into_owned();
+    ensure!(message.contains("attachments of pods name the plugin"), "{message}");
+    namespace.kubectl(&["delete", "pods", "--all", "--timeout=120s", "--grace-period=1"])?;
+    agent.succeeds(&["uninstall", "--purge"])?;
+    ensure!(!cluster.network_plugins().join("istio-cni").exists(), "the plugin is there");
+    namespace.delete()
+}
+
+/// A server and a client with sidecars, injected with the values of the component `cni`.
+fn both_envoys_count(namespace: &Namespace<'_>) -> Result<()> {
+    let folder = TempDir::new()?;
+    let file = folder.path().join("pods.json");
+    let pods = [("server", SERVER), ("client", CLIENT)].map(|(name, command)| {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}},
+            "spec": {"containers": [{"name": "app", "image": "busybox:1.37",
+                "command": ["sh", "-c", command]}]}})
+    });
+    fs::write(&file, json!({"apiVersion": "v1", "kind": "List", "items": pods}).to_string())?;
+    let injected = KubeInject::new(file)
+        .flags([
+            ("--injectConfigFile", "manifests/base/inject_config.yaml"),
+            ("--valuesFile", "manifests/components/cni/values.yaml"),
+            ("--meshConfigFile", "manifests/base/mesh.yaml"),
+        ])
+        .run()?;
+    ensure!(!injected.contains("NET_ADMIN"), "{injected}");
+    namespace.apply(&injected)?;
+    for name in ["server", "client"] {
+        namespace.wait_for("condition=Ready", &pod(name))?;
+    }
+    let (server, client) = (namespace.get("pod/server")?, namespace.get("pod/client")?);
+    let before = (connections(&client)?, connections(&server)?);
+    let url = format!("http://{}:8080/", address_of(&server)?);
+    let page = wait::until("the server answers", PATIENCE, || {
+        namespace.exec("client", "app", &["wget", "-q", "-O", "-", &url])
+    })?;
+    assert_eq!(page, "hello\n");
+    let after = (connections(&client)?, connections(&server)?);
+    ensure!(after.0.outbound > before.0.outbound, "the client's Envoy counts nothing");
+    ensure!(after.1.inbound > before.1.inbound, "the server's Envoy counts nothing");
+    Ok(())
+}
+
+/// A pod with the container that checks the rules, and an application that fails if it can connect:
+/// no Envoy listens in this pod, so a captured connection is refused.
+fn checking_pod(cluster: &Cluster, name: &str, is_requested: bool) -> Result<Value> {
+    let arguments = json!([
+        "istio-iptables",
+        "-p",
+        "15001",
+        "-z",
+        "15006",
+        "-u",
+        "1337",
+        "-m",
+        "REDIRECT",
+        "-i",
+        "*",
+        "-x",
+        "",
+        "-b",
+        "*",
+        "-d",
+        "15090,15021,15020",
+        "--run-validation",
+        "--skip-rule-apply"
+    ]);
+    let mut annotations = BTreeMap::from([(
+        "sidecar.istio.io/status",
+        json!({"initContainers": ["istio-validation"]}).to_string(),
+    )]);
+    if is_requested {
+        annotations.insert("sidecar.outrigger.io/capture", json!({"args": arguments}).to_string());
+    }
+    let server = cluster.kubectl().must([
+        "config",
+        "view",
+        "--minify",
+        "--output=jsonpath={.clusters[0].cluster.server}",
+    ])?;
+    let server =
+        server.trim().strip_prefix("https://").context("the API server has no address")?.to_owned();
+    let check = format!("wget -O - http://{server}/ 2>&1 | grep 'Connection refused'");
+    Ok(json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {
+            "restartPolicy": "Never",
+            "initContainers": [{
+                "name": "istio-validation",
+                "image": "outrigger/istio-init:0.1.0",
+                "args": arguments,
+                "securityContext": {"runAsUser": 1337, "runAsGroup": 1337, "runAsNonRoot": true,
+                    "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+            }],
+            "containers": [{"name": "app", "image": "busybox:1.37", "command": ["sh", "-c", check]}],
+        },
+    }))
+}
+
+/// Waits until the pod has succeeded, without a restart.
+fn succeeds_at_once(namespace: &Namespace<'_>, name: &str) -> Result<()> {
+    namespace.wait_for("jsonpath={.status.phase}=Succeeded", &pod(name))?;
+    let status = namespace.get(&pod(name))?;
+    for list in ["initContainerStatuses", "containerStatuses"] {
+        for container in status["status"][list].as_array().into_iter().flatten() {
+            ensure!(container["restartCount"] == 0, "{name}: {container:#}");
+        }
+    }
+    Ok(())
+}
+
+fn pod(name: &str) -> String {
+    format!("pod/{name}")
+}
+
+/// Content of the node's network configurations.
+fn configurations(cluster: &Cluster) -> Result<BTreeMap<String, String>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(cluster.network_configurations())? {
+        let path = entry?.path();
+        if path.is_file() {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            found.insert(name, fs::read_to_string(&path)?);
+        }
+    }
+    Ok(found)
+}
+
+/// The node agent on the node.
+struct Agent {
+    process: Process,
+    flags: Vec<String>,
+}
+
+impl Agent {
+    fn start(cluster: &Cluster) -> Result<Self> {
+        let program = Programs::find()?.own("install-cni")?;
+        let path = |path: &Path| path.display().to_string();
+        let flags = [
+            ("--mounted-cni-net-dir", path(&cluster.network_configurations())),
+            ("--mounted-cni-bin-dir", path(&cluster.network_plugins())),
+            ("--mounted-cni-cache-dir", "/var/lib/cni/results".to_owned()),
+            ("--cni-agent-run-dir", path(&cluster.folder().node().join("istio-cni"))),
+        ];
+        let flags: Vec<_> =
+            flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect();
+        let api = [
+            "--kubeconfig".to_owned(),
+            path(cluster.kubectl().kubeconfig()),
+            "--node-name".to_owned(),
+            cluster.node_name().to_owned(),
+        ];
+        let process =
+            Process::start(cluster.folder(), "install-cni", &program, flags.iter().chain(&api))?;
+        let mut agent = Self { process, flags };
+        let flags = agent.flags.clone();
+        agent.process.wait_until("the plugin is installed", PATIENCE, || {
+            let ready = run(&flags, &["ready"])?;
+            ensure!(ready.status.success(), "{}", String::from_utf8_lossy(&ready.stderr));
+            Ok(())
+        })?;
+        Ok(agent)
+    }
+
+    fn run(&self, command: &[&str]) -> Result<Output> {
+        run(&self.flags, command)
+    }
+
+    fn succeeds(&self, command: &[&str]) -> Result<()> {
+        let ran = self.run(command)?;
+        ensure!(ran.status.success(), "{command:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        Ok(())
+    }
+}
+
+fn run(flags: &[String], command: &[&str]) -> Result<Output> {
+    let program = repository().join("dist/install-cni");
+    Command::new(program).args(command).args(flags).output().context("starting install-cni")
+}
+
+const SERVER: &str = "mkdir /www; echo hello >/www/index.html; exec httpd -f -p 8080 -h /www";
+const CLIENT: &str = "trap exit TERM; sleep infinity & wait";
+const PATIENCE: Duration = Duration::from_secs(120);
