@@ -45,7 +45,7 @@ static LAYERS: [Layer; 29] = [
         &["cert-manager", R],
     ),
     layer(Guard::If("$.Values.injector.certificates.emptySecret"), &[R], &["no-create", R]),
-    layer(Guard::If("$.Values.pilot.cni.enabled"), &[R], &["cni", R]),
+    layer(Guard::If("$.Values.pilot.cni.enabled"), &[R], &["istio-cni", R]),
     layer(Guard::If("eq $.Values.global.platform \"openshift\""), &[R], &["openshift", R]),
     layer(Guard::If("$.Values.networkPolicy.restrictEgress"), &[R], &["network-policy", R]),
     layer(Guard::If("$.Values.prometheus.enabled"), &[R], &["prometheus", R]),

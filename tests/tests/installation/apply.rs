@@ -251,7 +251,10 @@ const COMPOSITIONS: [Composition; 7] = [
         "client-certificates",
         "dormant",
     ]),
-    Composition { tags: &["prod"], ..Composition::new(&["no-create", "openshift", "cni", "aks"]) },
+    Composition {
+        tags: &["prod"],
+        ..Composition::new(&["no-create", "openshift", "istio-cni", "aks"])
+    },
     Composition { components: &["ha", "revision"], revision: Some("canary"), tags: &["a", "b"] },
     Composition {
         components: &["no-create", "prometheus", "revision", "no-guard-policy", "default-tag"],

@@ -126,7 +126,7 @@ const FEATURES: Composition = Composition {
     ],
     ..CANARY
 };
-const COMPOSITIONS: [Composition; 44] = [
+const COMPOSITIONS: [Composition; 45] = [
     BASE,
     AUTO,
     CANARY,
@@ -141,6 +141,7 @@ const COMPOSITIONS: [Composition; 44] = [
     Composition::new(&["aks"]),
     Composition::new(&["client-certificates"]),
     Composition::new(&["cni"]),
+    Composition::new(&["istio-cni"]),
     Composition::new(&["csr"]),
     Composition::new(&["csr", "csr-approval"]),
     Composition::new(&["fail-open"]),
@@ -166,7 +167,7 @@ const COMPOSITIONS: [Composition; 44] = [
     Composition::new(&["auto", "istiod", "trust-probe", "dormant"]),
     Composition { components: &["cni", "revision", "default-tag", "dormant"], ..CANARY },
     Composition { components: &["openshift", "network-policy", "revision"], ..CANARY },
-    Composition { components: &["ha", "cert-manager", "cni", "revision"], ..CANARY },
+    Composition { components: &["ha", "cert-manager", "istio-cni", "revision"], ..CANARY },
     Composition { tags: &["prod"], ..FEATURES },
     Composition { components: &["ha", "revision", "csr"], tags: &["prod"], ..CANARY },
     Composition { components: &["require-injection", "revision", "no-guard-policy"], ..CANARY },

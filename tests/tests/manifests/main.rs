@@ -175,12 +175,20 @@ fn config_maps_equal_the_built_in_documents() {
 fn components_change_only_their_own_values() {
     let text = |file: &str| fs::read_to_string(manifests().join(file)).unwrap();
     let base = text("base/values.yaml");
-    for (component, provider) in [("cni", "default"), ("openshift", "multus")] {
+    for (component, provider) in
+        [("cni", "default"), ("istio-cni", "default"), ("openshift", "multus")]
+    {
         let expected = base.replace(
             "  cni:\n    enabled: false\n    provider: default\n",
             &format!("  cni:\n    enabled: true\n    provider: {provider}\n"),
         );
         assert_ne!(expected, base);
-        assert_eq!(text(&format!("components/{component}/values.yaml")), expected);
+        let found = text(&format!("components/{component}/values.yaml"));
+        let (common, own) = found.split_at(expected.len());
+        assert_eq!(common, expected);
+        let own: Vec<_> = own.lines().filter(|line| !line.contains('#')).collect();
+        let request: &[_] =
+            if component == "cni" { &["outrigger:", "  captureRequest: write"] } else { &[] };
+        assert_eq!(own, request);
     }
 }

@@ -41,7 +41,11 @@ pub(super) const CASES: &[Case] = &[
         r#"{"injector": {"certificates": {"provider": "csr", "approve": true}}}"#,
     ),
     base(&["no-create"], r#"{"injector": {"certificates": {"emptySecret": true}}}"#),
-    base(&["cni"], r#"{"pilot": {"cni": {"enabled": true}}}"#),
+    base(&["istio-cni"], r#"{"pilot": {"cni": {"enabled": true}}}"#),
+    base(
+        &["cni"],
+        r#"{"pilot": {"cni": {"enabled": true}}, "outrigger": {"captureRequest": "write"}}"#,
+    ),
     base(&["openshift"], r#"{"global": {"platform": "openshift"}}"#),
     base(&["network-policy"], r#"{"networkPolicy": {"restrictEgress": true}}"#),
     base(&["prometheus"], r#"{"prometheus": {"enabled": true}}"#),
@@ -131,7 +135,7 @@ pub(super) const CASES: &[Case] = &[
         }"#,
     ),
     canary(
-        &["ha", "cert-manager", "cni", "revision"],
+        &["ha", "cert-manager", "istio-cni", "revision"],
         r#"{
             "injector": {"highAvailability": true, "certificates": {"provider": "cert-manager"}},
             "pilot": {"cni": {"enabled": true}}
