@@ -1,18 +1,17 @@
 //! Command line of the node agent. Flags and variables are Istio's where Istio has them.
 
-use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+use crate::install::conf_dir::is_loaded;
 use crate::reconciler::RepairMode;
 use cni::network_config::OnUnknown;
 
 /// Install the CNI plugin istio-cni on a node, keep it installed, and repair pods that started without it
 #[derive(Clone, Debug, Parser)]
 #[command(name = "install-cni", version, args_override_self = true, after_help = EXIT_CODES)]
-#[command(args_conflicts_with_subcommands = false)]
 pub struct Arguments {
     /// Command; without one, the agent runs until it is terminated.
     #[command(subcommand)]
@@ -117,15 +116,6 @@ pub struct NodeArgs {
     /// Port of the metrics; 0 for none, because the agent uses the node's network
     #[arg(long, env = "MONITORING_PORT", value_name = "PORT", default_value = "0")]
     pub monitoring_port: u16,
-    /// Namespace of this agent
-    #[arg(
-        long,
-        env = "POD_NAMESPACE",
-        value_name = "NAMESPACE",
-        default_value = "istio-system",
-        hide = true
-    )]
-    pub pod_namespace: String,
 }
 
 /// Content of the configuration.
@@ -136,7 +126,7 @@ pub struct ConfigurationArgs {
     #[arg(long, env = "CONFIG_MODE", value_name = "MODE", default_value = "auto")]
     pub config_mode: ConfigMode,
     /// File of the configuration folder: the one to edit, or the one to write with mode standalone
-    #[arg(long, env = "CNI_CONF_NAME", value_name = "FILE")]
+    #[arg(long, env = "CNI_CONF_NAME", value_name = "FILE", value_parser = file_name)]
     pub cni_conf_name: Option<String>,
     /// Chain the plugin behind others; `false` is --config-mode standalone
     #[arg(long, env = "CHAINED_CNI_PLUGIN", num_args = 0..=1, require_equals = true,
@@ -154,7 +144,7 @@ pub struct ConfigurationArgs {
         env = "ISTIO_OWNED_CNI_CONFIG_FILENAME",
         value_name = "FILE",
         default_value = "00-istio-cni.conflist"
-    )]
+    , value_parser = list_name)]
     pub istio_owned_cni_config_filename: String,
     /// Let the group of the file read a new configuration
     #[arg(long, env = "CNI_CONF_GROUP_READ", num_args = 0..=1, require_equals = true,
@@ -301,7 +291,7 @@ pub struct AbsentArgs {
 }
 
 /// Reasons why flags and variables of Istio's have no effect.
-const WITHOUT_EFFECT: &[(&str, &str)] = &[
+pub(crate) const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("kubeconfig-mode", NO_KUBECONFIG),
     ("kube-ca-file", NO_KUBECONFIG),
     ("skip-tls-verify", NO_KUBECONFIG),
@@ -319,7 +309,7 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
 ];
 
 /// Variables of Istio's without a flag of the same name, and why they have no effect.
-const VARIABLES_WITHOUT_EFFECT: &[(&str, &str)] = &[
+pub(crate) const VARIABLES_WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("NATIVE_NFTABLES", "the plugin always uses nftables"),
     ("FORCE_IPTABLES_BINARY", "the plugin always uses nftables"),
     ("ALLOW_SWITCH_TO_HOST_NS", "the plugin never enters the node's namespace"),
@@ -355,10 +345,74 @@ impl AbsentArgs {
     }
 }
 
-/// Returns the program's file name beside this one.
-pub fn beside(own: &std::path::Path, name: impl AsRef<OsStr>) -> PathBuf {
-    own.with_file_name(name.as_ref())
+/// Parses the name of a file in the configuration folder.
+fn file_name(text: &str) -> Result<String, String> {
+    if is_loaded(text) {
+        return Ok(text.to_owned());
+    }
+    Err("expected a file name that ends in .conf, .conflist or .json, without a folder".to_owned())
+}
+
+/// Parses the name of a configuration list in the configuration folder.
+fn list_name(text: &str) -> Result<String, String> {
+    if is_loaded(text) && text.ends_with(".conflist") {
+        return Ok(text.to_owned());
+    }
+    Err("expected a file name that ends in .conflist, without a folder".to_owned())
 }
 
 const EXIT_CODES: &str = "Exit codes:\n  0  done; the agent: ended by SIGTERM or SIGINT\n  1  \
                           failed; ready: not installed\n  2  invalid usage";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_mode_of_repair_applies() {
+        let mode = |flags: &[&str]| {
+            let arguments = ["install-cni"].iter().chain(flags);
+            Arguments::try_parse_from(arguments).unwrap().repair.mode()
+        };
+        let label = RepairMode::Label {
+            key: "cni.istio.io/uninitialized".to_owned(),
+            value: "true".to_owned(),
+        };
+        let no_repair = "--repair-repair-pods=false";
+        assert_eq!(mode(&[]), RepairMode::Repair);
+        assert_eq!(mode(&["--repair-delete-pods"]), RepairMode::Repair);
+        assert_eq!(
+            mode(&[no_repair, "--repair-delete-pods", "--repair-label-pods"]),
+            RepairMode::Delete
+        );
+        assert_eq!(mode(&[no_repair, "--repair-label-pods=true"]), label);
+        assert_eq!(mode(&[no_repair]), RepairMode::Off);
+        assert_eq!(mode(&["--repair-enabled=false"]), RepairMode::Off);
+    }
+
+    #[test]
+    fn file_names_have_no_folder_and_a_suffix_that_runtimes_load() {
+        for flag in ["--cni-conf-name", "--istio-owned-cni-config-filename"] {
+            for name in ["../10-a.conflist", "a/b.conflist", "10-a.yaml", ""] {
+                let parsed = Arguments::try_parse_from(["install-cni", flag, name]);
+                let error = parsed.unwrap_err().to_string();
+                assert!(error.contains(flag) && error.contains("without a folder"), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn flags_of_istio_without_effect_are_named() {
+        let flags = ["install-cni", "--kubeconfig-mode=0600", "--log_output_level=info"];
+        let arguments = Arguments::try_parse_from(flags).unwrap();
+        let warnings = arguments.absent.warnings(|name| name == "AMBIENT_ENABLED");
+        assert_eq!(
+            warnings,
+            [
+                "--kubeconfig-mode has no effect: no kubeconfig is left on the node",
+                "--log_output_level has no effect: use --log",
+                "AMBIENT_ENABLED has no effect: only sidecars are captured",
+            ]
+        );
+    }
+}

@@ -78,3 +78,11 @@ fn complain(message: &str) {
 }
 
 const USAGE: u8 = 2;
+
+/// The table of the reference page.
+#[cfg(test)]
+pub(crate) const EXIT_CODES: [(u8, &str); 3] = [
+    (0, "done; the agent: ended by SIGTERM or SIGINT"),
+    (1, "failed; `ready`: plugin and configuration are not installed"),
+    (USAGE, "invalid command line or log filter"),
+];

@@ -13,6 +13,8 @@ pub mod node_pod;
 pub mod node_pods;
 pub mod question_server;
 pub mod reconciler;
+#[cfg(test)]
+mod reference;
 pub mod repair;
 pub mod run;
 pub mod runtime_version;

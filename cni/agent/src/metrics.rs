@@ -66,29 +66,37 @@ impl Default for Metrics {
         let mut registry = Registry::default();
         let (installs, ready) = (Family::default(), Gauge::default());
         let (repairs, missing) = (Family::default(), Counter::default());
-        registry.register(
-            "istio_cni_installs",
-            "Installations of plugin and configuration",
-            installs.clone(),
-        );
-        registry.register(
-            "istio_cni_install_ready",
-            "1 while plugin and configuration are in place",
-            ready.clone(),
-        );
-        registry.register(
-            "istio_cni_repair_pods_repaired",
-            "Pods without capture, by action",
-            repairs.clone(),
-        );
-        registry.register(
-            "istio_cni_pods_without_capture",
-            "Running pods found without capture",
-            missing.clone(),
-        );
+        let [
+            (installs_name, _, of_installs),
+            (ready_name, _, of_ready),
+            (repairs_name, _, of_repairs),
+            (missing_name, _, of_missing),
+        ] = METRICS;
+        // The library adds `_total` to the name of a counter.
+        let without = |name: &'static str| name.trim_end_matches("_total");
+        registry.register(without(installs_name), of_installs, installs.clone());
+        registry.register(ready_name, of_ready, ready.clone());
+        registry.register(without(repairs_name), of_repairs, repairs.clone());
+        registry.register(without(missing_name), of_missing, missing.clone());
         Self { registry, installs, ready, repairs, missing }
     }
 }
+
+/// Names, labels and meaning.
+pub(crate) const METRICS: [(&str, &str, &str); 4] = [
+    (
+        "istio_cni_installs_total",
+        "result",
+        "Changed results of installations: SUCCESS, COPY_BINARIES_FAILURE, CREATE_CNI_CONFIG_FAILURE",
+    ),
+    ("istio_cni_install_ready", "", "1 while plugin and configuration are in place"),
+    (
+        "istio_cni_repair_pods_repaired_total",
+        "type, result",
+        "Pods that started without the plugin, by action (repair, delete, label) and its result (success, fail)",
+    ),
+    ("istio_cni_pods_without_capture_total", "", "Running pods found without capture"),
+];
 
 impl Metrics {
     /// Counts an installation, and sets readiness.

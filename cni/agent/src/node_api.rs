@@ -69,7 +69,7 @@ impl NodeApi {
             uid: Some(self.node.clone()),
             ..ObjectReference::default()
         };
-        self.publish(&node, &PodEvent::warning("CNIConfigurationOverwritten", note)).await;
+        self.publish(&node, &PodEvent::warning(OVERWRITTEN, note)).await;
     }
 
     async fn publish(&self, regarding: &ObjectReference, event: &PodEvent) {
@@ -121,5 +121,7 @@ fn shortened(note: &str) -> &str {
     &note[..end.unwrap_or_default()]
 }
 
+/// Reason of the Event about a configuration that another program undoes.
+pub(crate) const OVERWRITTEN: &str = "CNIConfigurationOverwritten";
 const CONTROLLER: &str = "outrigger.io/install-cni";
 const LONGEST_NOTE: usize = 1024;

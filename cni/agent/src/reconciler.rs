@@ -8,6 +8,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use crate::metrics::{Metrics, RepairResult, RepairType};
+#[cfg(test)]
+use crate::node_api::OVERWRITTEN;
 use crate::node_api::{NodeApi, PodEvent};
 use crate::node_pod::{NodePod, Validation};
 use crate::node_pods::NodePods;
@@ -116,20 +118,20 @@ impl Reconciler {
                 self.metrics.count_repair(RepairType::repair, RepairResult::success);
                 let note =
                     "its sandbox was made without the CNI plugin; its traffic is captured now";
-                self.report(&pod, PodEvent::normal("CaptureRepaired", note)).await;
+                self.report(&pod, PodEvent::normal(REPAIRED, note)).await;
                 false
             }
             Ok(Capture::MissingWhileRunning) => {
                 self.metrics.count_missing();
                 let note = "it runs without capture of its traffic; hint: delete it, so that its \
                             controller creates another one";
-                self.report(&pod, PodEvent::warning("CaptureMissing", note)).await;
+                self.report(&pod, PodEvent::warning(MISSING, note)).await;
                 false
             }
             Err(error) => {
                 self.metrics.count_repair(RepairType::repair, RepairResult::fail);
                 let note = format!("its traffic is not captured: {error}");
-                self.report(&pod, PodEvent::warning("CaptureNotRepaired", note)).await;
+                self.report(&pod, PodEvent::warning(NOT_REPAIRED, note)).await;
                 true
             }
         }
@@ -142,9 +144,9 @@ impl Reconciler {
         }
         let (r#type, reason, done) = match &self.mode {
             RepairMode::Label { key, value } => {
-                (RepairType::label, "LabelBrokenPod", self.api.label(pod, key, value).await)
+                (RepairType::label, LABELLED, self.api.label(pod, key, value).await)
             }
-            _ => (RepairType::delete, "DeleteBrokenPod", self.api.delete(pod).await),
+            _ => (RepairType::delete, DELETED, self.api.delete(pod).await),
         };
         let (result, event) = match &done {
             Ok(()) => {
@@ -174,6 +176,23 @@ impl Reconciler {
         self.api.record(pod, &event).await;
     }
 }
+
+const REPAIRED: &str = "CaptureRepaired";
+const MISSING: &str = "CaptureMissing";
+const NOT_REPAIRED: &str = "CaptureNotRepaired";
+const DELETED: &str = "DeleteBrokenPod";
+const LABELLED: &str = "LabelBrokenPod";
+
+/// Events with their object and meaning, for the reference page.
+#[cfg(test)]
+pub(crate) const EVENTS: [(&str, &str, &str); 6] = [
+    (REPAIRED, "Pod", "Its sandbox was made without the plugin; its rules are in force now"),
+    (NOT_REPAIRED, "Pod", "The same, and the rules cannot be programmed"),
+    (MISSING, "Pod", "Its application runs without capture"),
+    (DELETED, "Pod", "`istio-validation` found no rules, and the agent deletes such pods"),
+    (LABELLED, "Pod", "`istio-validation` found no rules, and the agent labels such pods"),
+    (OVERWRITTEN, "Node", "Another program removes the plugin's entry again and again"),
+];
 
 /// Interval between attempts for pods whose sandbox is not known yet.
 const AGAIN: Duration = Duration::from_secs(1);

@@ -9,7 +9,8 @@ use std::process::Command;
 use e2e::programs::repository;
 
 /// Crates with their default features, and the names that must not be in their trees.
-const EXCLUDED: [(&str, &[&str]); 5] = [
+const EXCLUDED: [(&str, &[&str]); 6] = [
+    ("cni", &["kube", "k8s-openapi", "tokio", "tonic", "install-cni"]),
     ("istio-init", &["kube", "tokio", "tonic", "envoy-types", "pilot-discovery", "pilot-registry"]),
     ("pilot-agent", &["kube", "k8s-openapi", "envoy-types", "pilot-discovery", "pilot-registry"]),
     ("pilot-xds", &["kube", "k8s-openapi", "envoy-types", "pilot-registry"]),

@@ -27,6 +27,11 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("istioctl x graph", "needs the pods of a control plane"),
     ("istioctl x why", "needs a node: tests/tests/mesh/commands.rs runs it"),
     ("kind load", "there is no container engine"),
+    (
+        "kubectl -n istio-cni rollout status",
+        "needs a node with shared mounts: tests/tests/cluster/cni.rs runs the agent",
+    ),
+    ("kubectl -n istio-system delete daemonset", "needs Istio's node agent"),
     ("kubectl -n istio-system logs", "needs a node"),
     ("kubectl -n istio-system port-forward", "needs a node"),
     ("kubectl debug", "needs a node"),

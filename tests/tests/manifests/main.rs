@@ -5,6 +5,7 @@
 mod alerts;
 #[cfg(test)]
 mod chart;
+mod cni;
 #[cfg(test)]
 mod custom;
 #[cfg(test)]

@@ -1,0 +1,85 @@
+//! The manifests of the node agent: rights, privileges, folders of platforms.
+
+use e2e::manifests::Composition;
+use e2e::programs::Programs;
+use k8s_openapi::api::apps::v1::DaemonSet;
+use serde_json::{Value, json};
+
+use super::documents::{retyped, split};
+
+#[test]
+fn agent_has_the_rights_and_privileges_of_its_work_alone() {
+    let documents = rendered(&[]);
+    let role = find(&documents, "ClusterRole");
+    assert_eq!(
+        role["rules"],
+        json!([
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
+            {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},
+            {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+        ])
+    );
+    let daemon_set = find(&documents, "DaemonSet");
+    assert_eq!(&retyped::<DaemonSet>(daemon_set), daemon_set);
+    let pod = &daemon_set["spec"]["template"]["spec"];
+    assert_eq!(
+        (&pod["priorityClassName"], &pod["hostNetwork"]),
+        (&json!("system-node-critical"), &json!(true))
+    );
+    assert_eq!(pod["tolerations"], json!([{"operator": "Exists"}]));
+    let container = &pod["containers"][0];
+    assert_eq!(container["ports"], Value::Null);
+    let capabilities = &container["securityContext"]["capabilities"];
+    let added = ["DAC_OVERRIDE", "NET_ADMIN", "SYS_ADMIN"];
+    assert_eq!(*capabilities, json!({"drop": ["ALL"], "add": added}));
+    let namespace = find(&documents, "Namespace");
+    assert_eq!(namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"], "privileged");
+}
+
+#[test]
+fn platforms_have_their_folders() {
+    let platforms: [(&[&str], _, _, _); 5] = [
+        (&["../cni/platforms/gke"], "/home/kubernetes/bin", "/etc/cni/net.d", None),
+        (
+            &["../cni/platforms/k3s"],
+            "/var/lib/rancher/k3s/data/cni",
+            "/var/lib/rancher/k3s/agent/etc/cni/net.d",
+            None,
+        ),
+        (
+            &["../cni/platforms/microk8s"],
+            "/var/snap/microk8s/current/opt/cni/bin",
+            "/var/snap/microk8s/current/args/cni-network",
+            None,
+        ),
+        (&["../cni/platforms/multus"], "/opt/cni/bin", "/etc/cni/multus/net.d", Some("standalone")),
+        (
+            &["../cni/platforms/openshift"],
+            "/var/lib/cni/bin",
+            "/etc/cni/multus/net.d",
+            Some("standalone"),
+        ),
+    ];
+    for (platform, bin, conf, mode) in platforms {
+        let documents = rendered(platform);
+        let pod = &find(&documents, "DaemonSet")["spec"]["template"]["spec"];
+        let volumes = pod["volumes"].as_array().unwrap();
+        let folder = |name: &str| {
+            let volume = volumes.iter().find(|volume| volume["name"] == name).unwrap();
+            volume["hostPath"]["path"].as_str().unwrap()
+        };
+        assert_eq!((folder("cni-bin-dir"), folder("cni-net-dir")), (bin, conf), "{platform:?}");
+        let env = pod["containers"][0]["env"].as_array().unwrap();
+        let found = env.iter().find(|variable| variable["name"] == "CONFIG_MODE");
+        assert_eq!(found.and_then(|variable| variable["value"].as_str()), mode, "{platform:?}");
+    }
+}
+
+fn rendered(components: &'static [&'static str]) -> Vec<Value> {
+    let programs = Programs::find().unwrap();
+    split(&Composition::new(components).render_over(&programs, "cni").unwrap())
+}
+
+fn find<'a>(documents: &'a [Value], kind: &str) -> &'a Value {
+    documents.iter().find(|document| document["kind"] == kind).unwrap()
+}
