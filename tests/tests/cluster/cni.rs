@@ -22,6 +22,7 @@ use crate::istioctl::KubeInject;
 
 pub(crate) fn cni_plugin_captures_pods_without_privileges(fixture: &Fixture) -> Result<()> {
     let cluster = fixture.cluster()?;
+    accepts_manifests(cluster)?;
     let before = configurations(cluster)?;
     let namespace = cluster.namespace("cni", &[])?;
 
@@ -104,6 +105,22 @@ pub(crate) fn cni_plugin_captures_pods_without_privileges(fixture: &Fixture) -> 
     namespace.kubectl(&["delete", "pods", "--all", "--timeout=120s", "--grace-period=1"])?;
     agent.succeeds(&["uninstall", "--purge"])?;
     ensure!(!cluster.network_plugins().join("istio-cni").exists(), "the plugin is there");
+    namespace.delete()
+}
+
+/// The API server takes the manifests of the agent without a warning. Its pods cannot run here: the mounts of
+/// this machine are not shared.
+fn accepts_manifests(cluster: &Cluster) -> Result<()> {
+    let namespace =
+        cluster.namespace("istio-cni", &["pod-security.kubernetes.io/enforce=privileged"])?;
+    let folder = repository().join("manifests/cni");
+    let folder = folder.to_str().context("the path is no text")?;
+    let args =
+        ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "--kustomize", folder];
+    let answer = cluster.kubectl().run(args)?;
+    // kubectl's own warning, that the kustomization sets an order, is none of the API server's.
+    let is_warned = answer.stderr.lines().any(|line| line.starts_with("Warning:"));
+    ensure!(answer.succeeded && !is_warned, "{}", answer.stderr);
     namespace.delete()
 }
 
@@ -253,8 +270,12 @@ impl Agent {
             "--node-name".to_owned(),
             cluster.node_name().to_owned(),
         ];
-        let process =
-            Process::start(cluster.folder(), "install-cni", &program, flags.iter().chain(&api))?;
+        // The privileges of the DaemonSet.
+        let capabilities = "--bounding-set=-all,+dac_override,+net_admin,+sys_admin".to_owned();
+        let limited = [capabilities, "--".to_owned(), path(&program)];
+        let arguments = limited.iter().chain(&flags).chain(&api);
+        let setpriv = Programs::find()?.system("setpriv")?;
+        let process = Process::start(cluster.folder(), "install-cni", &setpriv, arguments)?;
         let mut agent = Self { process, flags };
         let flags = agent.flags.clone();
         agent.process.wait_until("the plugin is installed", PATIENCE, || {
