@@ -200,6 +200,7 @@ pub enum ConfigMode {
 }
 
 /// Repair of pods.
+#[expect(clippy::struct_excessive_bools, reason = "the flags are Istio's")]
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Repair")]
 pub struct RepairArgs {

@@ -100,20 +100,19 @@ impl Paths {
 /// Returns the installation that the flags ask for. `drop_ins` is true if the runtime reads them.
 pub fn installation(flags: &ConfigurationArgs, run_dir: &Path, drop_ins: bool) -> Installation {
     let named = || flags.cni_conf_name.clone();
-    let place = match flags.config_mode {
-        _ if !flags.chained_cni_plugin => {
-            Place::Standalone(named().unwrap_or_else(|| STANDALONE.to_owned()))
-        }
+    let mode = if flags.chained_cni_plugin { flags.config_mode } else { ConfigMode::Standalone };
+    let place = match mode {
         ConfigMode::Standalone => {
             Place::Standalone(named().unwrap_or_else(|| STANDALONE.to_owned()))
         }
         ConfigMode::Edit => Place::Edit(named()),
         ConfigMode::Own => Place::Own,
         ConfigMode::DropIn => Place::DropIn,
-        ConfigMode::Auto if flags.istio_owned_cni_config => Place::Own,
-        ConfigMode::Auto if flags.cni_conf_name.is_some() => Place::Edit(named()),
-        ConfigMode::Auto if drop_ins => Place::DropIn,
-        ConfigMode::Auto => Place::Own,
+        ConfigMode::Auto => match named().filter(|_| !flags.istio_owned_cni_config) {
+            Some(file) => Place::Edit(Some(file)),
+            None if drop_ins && !flags.istio_owned_cni_config => Place::DropIn,
+            None => Place::Own,
+        },
     };
     Installation {
         place,

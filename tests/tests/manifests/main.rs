@@ -5,6 +5,7 @@
 mod alerts;
 #[cfg(test)]
 mod chart;
+#[cfg(test)]
 mod cni;
 #[cfg(test)]
 mod custom;
