@@ -120,6 +120,16 @@ fn pod_templates_of_other_kinds_are_injected() {
         &["-f", "all.yaml", "--check"][..],
         &["-f", "all.yaml", "--check", "--pod-template", "Widget.example.com=.spec.parts[*].pod"],
         &["-f", "all.yaml", "--check", "--pod-template", "Widget=.spec.part"],
+        // Around and inside templates that are known.
+        &[
+            "-f",
+            "all.yaml",
+            "--check",
+            "--pod-template",
+            "Rollout=.spec",
+            "--pod-template",
+            "JobSet=.spec.replicatedJobs[*].template.spec.template.spec",
+        ],
         &["-f", "all.yaml", "--pod-template", "widget=.spec"],
         &["-f", "all.yaml", "--pod-template", "Widget"],
     ];

@@ -25,7 +25,9 @@ fn comments_order_and_line_breaks_come_back_byte_for_byte() {
     let folder = Folder::new();
     let (before, rest) = WEB.split_once("          readinessProbe:").unwrap();
     let plain = format!("{before}{}", rest.split_once("port: 80\n").unwrap().1);
-    for text in [plain.clone(), plain.replace('\n', "\r\n"), format!("\u{feff}{plain}")] {
+    let unended = plain.trim_end().to_owned();
+    let others = [plain.replace('\n', "\r\n"), format!("\u{feff}{plain}"), unended];
+    for text in [plain].into_iter().chain(others) {
         fs::write(folder.path("web.yaml"), &text).unwrap();
         folder.inject("web.yaml", "injected.yaml");
         assert_ne!(fs::read_to_string(folder.path("injected.yaml")).unwrap(), text);

@@ -103,9 +103,12 @@ impl Search<'_> {
         let known = known.map(|known| known.template.iter().map(|&key| key.to_owned()).collect());
         let mut templates: Vec<Vec<String>> = known.collect();
         for rule in all(self.rules).filter(|rule| rule.applies(Some(api_version), kind)) {
-            let others: Vec<_> = rule.find(value);
-            let others = others.into_iter().filter(|place| !templates.contains(place));
-            templates.extend(others.collect::<Vec<_>>());
+            // A place inside a template, or around one, is none of another pod.
+            let is_apart = |place: &Vec<String>| {
+                templates.iter().all(|known| !known.starts_with(place) && !place.starts_with(known))
+            };
+            let others: Vec<_> = rule.find(value).into_iter().filter(is_apart).collect();
+            templates.extend(others);
         }
         if templates.is_empty() {
             return;

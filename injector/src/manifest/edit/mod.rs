@@ -37,17 +37,39 @@ pub(super) fn edited(
     }
     let end = source.text.len();
     let mut text = editor.excerpt(0..end)?;
-    // New last lines end with a line break: a block scalar there would have another value without
-    // it.
+    // A file without a last line break stays one, so that it can come back byte for byte. In a block
+    // scalar, the line break belongs to the value.
     let last = editor.edits.iter().filter(|edit| edit.range.end == end);
-    if !source.text.ends_with('\n') && last.into_iter().any(|edit| edit.text.contains('\n')) {
-        text.push_str(source.eol);
+    if !source.text.ends_with('\n') && last.clone().count() > 0 {
+        if last.clone().any(|edit| edit.text.contains('\n') && ends_in_block_scalar(&edit.text)) {
+            text.push_str(source.eol);
+        } else if !ends_in_block_scalar(&text) {
+            let kept = text.trim_end_matches(['\r', '\n']).len();
+            text.truncate(kept);
+        }
     }
     let commented = source.text.contains('#');
     let certain = editor.certain
         && is_plain(source)
         && editor.edits.iter().all(|edit| edit.is_plain(commented));
     Ok(Edited { text, certain })
+}
+
+/// True if the last line may belong to a block scalar: a line that it is nested in ends as a header.
+fn ends_in_block_scalar(text: &str) -> bool {
+    let indentation = |line: &str| line.len() - line.trim_start_matches([' ', '-']).len();
+    let mut lines = text.lines().rev().filter(|line| !line.trim().is_empty());
+    let Some(mut nested) = lines.next().map(indentation) else { return false };
+    lines.any(|line| {
+        let depth = line.len() - line.trim_start().len();
+        if depth >= nested {
+            return false;
+        }
+        nested = depth;
+        let line = line.split(" #").next().unwrap_or_default().trim_end();
+        let line = line.trim_end_matches(|c: char| c.is_ascii_digit() || c == '+' || c == '-');
+        line.ends_with(['|', '>'])
+    })
 }
 
 struct Editor<'a> {
