@@ -45,7 +45,7 @@ pub(super) fn has_rule(api_version: &str, kind: &str, rules: &[PodTemplateRule])
 
 /// Returns the given rules and the built-in ones.
 fn all(rules: &[PodTemplateRule]) -> impl Iterator<Item = &PodTemplateRule> {
-    rules.iter().chain(PodTemplateRule::built_in())
+    PodTemplateRule::built_in().iter().chain(rules)
 }
 
 /// Returns the kind with the same name in any letter case, and its API versions.
