@@ -46,6 +46,7 @@ bench: build ## Measure time, instructions, allocations: docs/performance.md (ro
 	@[[ -n $${ISTIO_CASES:-} ]] || echo "make bench: LEFT OUT: Istio's templates; ISTIO_CASES does not name its cases" >&2
 	cargo bench --locked --profile dev --package istio-init --bench process
 	cargo bench --locked --profile dev --package pilot-agent --bench process
+	cargo bench --locked --profile dev --package install-cni --bench node
 	cargo bench --locked --profile dev --package injector --bench server
 	cargo bench --locked --package pilot-agent --bench relay
 	cargo bench --locked --package pilot-discovery --bench scale
