@@ -13,9 +13,8 @@ pub struct Program {
 pub type Build = &'static [Program];
 
 /// Every build.
-pub const BUILDS: [Build; 3] = [
+pub const BUILDS: [Build; 4] = [
     &[
-        Program { name: "install-cni", package: "install-cni" },
         Program { name: "istioctl", package: "istioctl" },
         Program { name: "pilot-discovery", package: "pilot-discovery" },
         Program { name: "sidecar-injector", package: "injector" },
@@ -25,6 +24,7 @@ pub const BUILDS: [Build; 3] = [
         Program { name: "istio-cni", package: "cni" },
         Program { name: "istio-init", package: "istio-init" },
     ],
+    &[Program { name: "install-cni", package: "install-cni" }],
     &[Program { name: "pilot-agent", package: "pilot-agent" }],
 ];
 

@@ -139,7 +139,7 @@ pub async fn watch_pods(client: Client, node: &str, pods: &NodePods) {
 }
 
 /// Pods in memory at a time while they are listed.
-const PAGE: u32 = 50;
+const PAGE: u32 = 10;
 
 #[cfg(test)]
 mod tests {
