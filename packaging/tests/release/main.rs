@@ -148,7 +148,7 @@ fn program_of_another_platform_is_rejected() {
     release.builds[0].programs = arm64;
     let error = release.write(fixture.output.clone()).unwrap_err().to_string();
     assert!(error.ends_with(
-        "arm64/install-cni is not built for linux/amd64; hint: build it for x86_64-unknown-linux-gnu"
+        "arm64/istioctl is not built for linux/amd64; hint: build it for x86_64-unknown-linux-gnu"
     ), "{error}");
 }
 
