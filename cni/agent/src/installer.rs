@@ -186,7 +186,7 @@ impl Installer {
         };
         self.set_ready(outcome.is_ok());
         let text = match &outcome {
-            Ok(_) => format!("plugin and configuration are in place: {:?}", installation.place),
+            Ok(_) => format!("plugin and configuration are in place: {}", installation.place),
             Err(error) => format!("not installed: {error}"),
         };
         let is_new = self.outcome.as_ref() != Some(&text);

@@ -20,6 +20,9 @@ pub struct NodePod {
     pub resource_version: String,
     /// Capture request, or the error of an invalid one.
     pub request: Result<CaptureRequest, String>,
+    /// True if the request is the pod's annotation. The rules of another pod may be those of another
+    /// plugin.
+    pub is_requested: bool,
     /// Progress of the container that checks the rules.
     pub validation: Validation,
     /// Addresses of the pod; empty while its sandbox is made.
@@ -64,6 +67,7 @@ impl NodePod {
             uid: pod.metadata.uid.clone().unwrap_or_default(),
             resource_version: pod.metadata.resource_version.clone().unwrap_or_default(),
             request,
+            is_requested: annotations.contains_key(ANNOTATION),
             validation: validation(pod),
             addresses: addresses.filter_map(|it| it.ip.parse().ok()).collect(),
             has_ended: ["Succeeded", "Failed"].contains(&phase),

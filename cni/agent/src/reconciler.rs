@@ -90,7 +90,9 @@ impl Reconciler {
         self.reported.retain(|uid, _| pods.iter().any(|pod| pod.uid == *uid));
         let mut again = false;
         for pod in pods {
-            if !everything && pod.validation == Validation::Passed {
+            let is_looked_at =
+                pod.validation != Validation::Passed || everything && pod.is_requested;
+            if !is_looked_at {
                 continue;
             }
             again |= match &self.mode {

@@ -1,9 +1,9 @@
 //! The agent, from its start until it is terminated.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder};
+use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::args::{Arguments, NodeArgs};
 use crate::folder_watch::FolderWatch;
+use crate::install::files::read_conf_dir;
 use crate::installer::Installer;
 use crate::metrics::Metrics;
 use crate::node_api::NodeApi;
@@ -44,7 +45,9 @@ pub async fn run(arguments: &Arguments) -> Result<()> {
         format!("--cni-agent-run-dir {}: creating the socket", node.cni_agent_run_dir.display())
     })?;
     let (triggers, triggered) = mpsc::unbounded_channel();
-    let (drop_ins, drop_ins_known) = watch::channel(false);
+    // Until the API server names the runtime, what an earlier run of the agent chose stays.
+    let found = read_conf_dir(&node.mounted_cni_net_dir).unwrap_or_default();
+    let (drop_ins, drop_ins_known) = watch::channel(found.drop_ins().next().is_some());
     let (warnings, warned) = mpsc::unbounded_channel();
     let installer = Installer::new(arguments, metrics.clone(), triggers.clone(), warnings)?;
     // Pods that are made from now on are captured, without an API server.
@@ -114,9 +117,10 @@ fn forget_readiness(run_dir: &Path) -> Result<()> {
     }
 }
 
-/// Only root may ask, and see what is asked.
+/// Only root may ask, and see what is asked. The kubelet makes folders that others can read.
 fn create_run_dir(folder: &Path) -> Result<()> {
-    let created = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    let created = fs::create_dir_all(folder)
+        .and_then(|()| fs::set_permissions(folder, Permissions::from_mode(0o700)));
     created.with_context(|| format!("--cni-agent-run-dir {}", folder.display()))
 }
 

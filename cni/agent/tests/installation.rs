@@ -2,13 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use e2e::skipped_tests;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -120,6 +121,29 @@ fn missing_and_unwritable_folders_are_named_with_a_hint() {
 }
 
 #[test]
+fn read_only_folder_is_named_with_a_hint() {
+    let node = Node::new();
+    let script = "mount --bind \"$0\" \"$0\" && mount -o remount,ro,bind \"$0\" && exec \"$@\"";
+    let own = ["--user", "--map-root-user", "--mount", "sh", "-c"];
+    if !Command::new("unshare").args(own).arg("true").status().is_ok_and(|status| status.success())
+    {
+        return skipped_tests::record("read-only folders", "no user namespaces").unwrap();
+    }
+    let agent = node.command(&[]);
+    let mut limited = Command::new("unshare");
+    limited.args(own).args([script.as_ref(), node.conf().as_os_str(), agent.get_program()]);
+    limited.args(agent.get_args()).stderr(node.log_file());
+    let _agent = Agent(limited.spawn().unwrap());
+    node.wait_until("the folder is named", |node| {
+        let log = node.log();
+        log.contains("00-istio-cni.conflist: writing: Read-only file system")
+            && log.contains("hint: mount the folder writable")
+    });
+    assert!(!node.is_ready());
+    assert_eq!(fs::read_dir(node.conf()).unwrap().count(), 1);
+}
+
+#[test]
 fn uninstall_is_explicit_and_leaves_the_folders_as_they_were() {
     let node = Node::new();
     for mode in ["own", "dropin", "edit", "standalone"] {
@@ -216,9 +240,12 @@ impl Node {
     }
 
     fn agent(&self, args: &[&str]) -> Agent {
-        let log = fs::File::options().create(true).append(true).open(self.0.path().join("log"));
         let mut command = self.command(args);
-        Agent(command.stderr(log.unwrap()).stdout(Stdio::null()).spawn().unwrap())
+        Agent(command.stderr(self.log_file()).stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    fn log_file(&self) -> File {
+        File::options().create(true).append(true).open(self.0.path().join("log")).unwrap()
     }
 
     fn run(&self, args: &[&str]) -> Output {

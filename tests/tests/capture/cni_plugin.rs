@@ -1,11 +1,15 @@
 //! Capture by the CNI plugin, which the container runtime starts in the node's network namespace.
 
-use std::io::Write as _;
+use std::fs;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+use std::time::Duration;
 
+use e2e::skipped_tests;
 use e2e::sockets::Transport::{Tcp, Udp};
+use e2e::wait::until;
 use serde_json::{Value, json};
 
 use crate::flags::{APP, PROXY, check, owned_by};
@@ -154,6 +158,95 @@ fn pods_without_a_sidecar_are_left_as_they_are() {
     assert_eq!(pod.dump(), clean);
 }
 
+/// An agent of a new version replaces the plugin while runtimes start it.
+#[test]
+fn plugin_can_be_replaced_while_it_is_called() {
+    let pod = Pod::create();
+    let config = config(&request(&Settings::injected())).to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("istio-cni");
+    fs::copy(build("cni"), &program).unwrap();
+    let script = "while cp \"$1\" new && mv new istio-cni; do :; done";
+    let mut replacing = Command::new("sh");
+    replacing.args(["-c", script, "sh"]).arg(build("cni")).current_dir(folder.path());
+    let mut replacing = replacing.spawn().unwrap();
+    for _ in 0..100 {
+        call_program(&program, "ADD", &path(&pod), &config).unwrap();
+    }
+    assert!(replacing.try_wait().unwrap().is_none(), "the plugin was not replaced");
+    replacing.kill().unwrap();
+    replacing.wait().unwrap();
+}
+
+/// The network namespace of a pod with `hostUsers: false` belongs to a user namespace, in which user 1337 is another
+/// one than on the node.
+#[test]
+fn user_1337_of_a_user_namespace_is_the_proxy() {
+    if fs::read_to_string("/proc/self/uid_map").unwrap().split_whitespace().nth(2) != Some(WHOLE) {
+        return skipped_tests::record("a pod's user namespace", "not root of the machine").unwrap();
+    }
+    let pod = UserNamespace::create();
+    pod.run(0, "ip link set lo up; ip link add eth0 type veth peer name net1; ip link set eth0 up");
+    pod.run(0, "ip link set net1 up; ip address add 192.0.2.2/24 dev eth0");
+    let config = config(&request(&Settings::injected())).to_string();
+    call("ADD", &pod.file("net"), &config).unwrap();
+    let mut proxy =
+        pod.command(1337, "exec busybox nc -ll -p 15001 -e echo captured").spawn().unwrap();
+    let connect = "exec 3<>/dev/tcp/192.0.2.99/80 && cat <&3";
+    let captured = || {
+        let answer = pod.run(1000, &format!("timeout 5 bash -c '{connect}' || true"));
+        if answer == "captured\n" { Ok(()) } else { Err(answer) }
+    };
+    until("the proxy listens", Duration::from_secs(20), captured).unwrap();
+    // Nobody has the address: a connection of the proxy itself leaves the pod and finds no one.
+    assert_eq!(pod.run(1337, &format!("timeout 1 bash -c '{connect}' 2>/dev/null || true")), "");
+    proxy.kill().unwrap();
+    proxy.wait().unwrap();
+}
+
+/// A user namespace with a network namespace of its own, as those of a pod with `hostUsers: false`.
+struct UserNamespace(Child);
+
+impl UserNamespace {
+    fn create() -> Self {
+        let mut holder = Command::new("unshare");
+        holder.args(["--user", "--net", "sh", "-c", "echo made; read line; exec sleep 600"]);
+        let mut holder = holder.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut made = [0; 5];
+        holder.stdout.as_mut().unwrap().read_exact(&mut made).unwrap();
+        let namespace = Self(holder);
+        for map in ["uid_map", "gid_map"] {
+            fs::write(format!("/proc/{}/{map}", namespace.0.id()), "0 100000 65536\n").unwrap();
+        }
+        namespace
+    }
+
+    fn file(&self, kind: &str) -> PathBuf {
+        format!("/proc/{}/ns/{kind}", self.0.id()).into()
+    }
+
+    fn command(&self, user: u32, script: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args(["--user", "--net", "--target", &self.0.id().to_string()]);
+        command.args([format!("--setuid={user}"), format!("--setgid={user}")]);
+        command.args(["sh", "-c", script]).stdin(Stdio::null()).stdout(Stdio::piped());
+        command
+    }
+
+    fn run(&self, user: u32, script: &str) -> String {
+        let output = self.command(user, script).output().unwrap();
+        assert!(output.status.success(), "{script}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+impl Drop for UserNamespace {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Adds the pod to the network, as a runtime does.
 fn add(pod: &Pod, settings: &Settings) -> Result<String, Value> {
     let mut config = config(&request(settings));
@@ -191,7 +284,16 @@ fn path(pod: &Pod) -> PathBuf {
 /// Calls the plugin. Returns its result, or its error.
 fn call(command: &str, namespace: &Path, config: &str) -> Result<String, Value> {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    let mut plugin = Command::new(PROGRAM.get_or_init(|| build("cni")));
+    call_program(PROGRAM.get_or_init(|| build("cni")), command, namespace, config)
+}
+
+fn call_program(
+    program: &Path,
+    command: &str,
+    namespace: &Path,
+    config: &str,
+) -> Result<String, Value> {
+    let mut plugin = Command::new(program);
     plugin.env_clear().env("CNI_COMMAND", command).env("CNI_NETNS", namespace);
     plugin.env("CNI_ARGS", "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=u");
     plugin.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -204,4 +306,6 @@ fn call(command: &str, namespace: &Path, config: &str) -> Result<String, Value> 
     if output.status.success() { Ok(text) } else { Err(serde_json::from_str(&text).unwrap()) }
 }
 
+/// Users in the map of the machine's own user namespace.
+const WHOLE: &str = "4294967295";
 const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";

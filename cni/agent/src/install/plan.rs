@@ -87,6 +87,18 @@ pub enum NotYet {
     },
 }
 
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DropIn => write!(f, "a drop-in {DROP_IN}"),
+            Self::Own => f.write_str("a copy of the network's configuration"),
+            Self::Edit(None) => f.write_str("the network's configuration"),
+            Self::Edit(Some(file)) => f.write_str(file),
+            Self::Standalone(file) => write!(f, "{file}, not chained"),
+        }
+    }
+}
+
 impl fmt::Display for FolderChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
