@@ -10,7 +10,7 @@ lanes=(servers "machine unit")
 # The group of a test program. `unit` needs no set-up and no root; a new program belongs to it.
 group_of() {
     case "$1" in
-    "e2e acceptance" | "e2e installation" | "e2e packages" | "e2e site" | "injector reports" | "istioctl reports" | "pilot-discovery beside_istiod" | "pilot-discovery certificates" | "pilot-discovery sources" | "pilot-registry kubernetes" | "webhook-certs cluster" | "webhook-certs storm") echo servers ;;
+    "e2e acceptance" | "e2e installation" | "e2e packages" | "e2e site" | "injector reports" | "install-cni api_server" | "istioctl reports" | "pilot-discovery beside_istiod" | "pilot-discovery certificates" | "pilot-discovery sources" | "pilot-registry kubernetes" | "webhook-certs cluster" | "webhook-certs storm") echo servers ;;
     "e2e dependencies" | "e2e licences" | "e2e links" | "pilot-agent pilot_agent" | "pilot-discovery pilot_discovery") echo unit ;;
     "e2e "* | "injector cluster" | "injector kubernetes" | "pilot-agent "* | "pilot-discovery "* | "pilot-routing generation" | "pilot-xds envoy" | "webhook-certs workload") echo machine ;;
     *) echo unit ;;

@@ -27,7 +27,9 @@ fn comments_order_and_line_breaks_come_back_byte_for_byte() {
     let plain = format!("{before}{}", rest.split_once("port: 80\n").unwrap().1);
     let unended = plain.trim_end().to_owned();
     let others = [plain.replace('\n', "\r\n"), format!("\u{feff}{plain}"), unended];
-    for text in [plain].into_iter().chain(others) {
+    let nameless = "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: a}\nspec:\n  \
+                    template:\n    spec:\n      containers:\n      - image: a\n";
+    for text in [plain, nameless.to_owned()].into_iter().chain(others) {
         fs::write(folder.path("web.yaml"), &text).unwrap();
         folder.inject("web.yaml", "injected.yaml");
         assert_ne!(fs::read_to_string(folder.path("injected.yaml")).unwrap(), text);
@@ -68,6 +70,31 @@ fn file_with_an_invalid_status_is_not_written() {
         )
     );
     assert!(!folder.path("out.yaml").exists());
+}
+
+#[test]
+fn sidecar_that_the_annotations_do_not_name_is_an_error() {
+    let folder = Folder::new();
+    fs::write(folder.path("web.yaml"), WEB).unwrap();
+    folder.inject("web.yaml", "injected.yaml");
+    let injected = fs::read_to_string(folder.path("injected.yaml")).unwrap();
+    let status = injected.lines().find(|line| line.contains("sidecar.istio.io/status")).unwrap();
+    let (key, _) = status.split_once(": ").unwrap();
+    let indent = &key[..key.len() - key.trim_start().len()];
+    for (name, lines) in [
+        ("empty.yaml", format!("{key}: '{{}}'")),
+        ("other.yaml", format!("{key}: '{{\"containers\":[\"web\"]}}'")),
+        ("cut.yaml", format!("{status}\n{indent}proxy.istio.io/overrides: '{{\"containers\":[{{'")),
+    ] {
+        fs::write(folder.path(name), injected.replace(status, &lines)).unwrap();
+        let ran = folder.run(&["uninject", "-f", name], "");
+        assert_eq!(ran.status.code(), Some(1), "{name}");
+        let message = String::from_utf8(ran.stderr).unwrap();
+        let annotation =
+            if name == "cut.yaml" { "proxy.istio.io/overrides" } else { "sidecar.istio.io/status" };
+        assert!(message.contains(&format!("annotation {annotation} ")), "{message}");
+        assert!(message.contains("hint: restore the annotation"), "{message}");
+    }
 }
 
 #[test]

@@ -151,7 +151,7 @@ words! {
             Fixed("write the container under spec.initContainers, or the comments above it");
     }
     "Uninjection" {
-        BAD_STATUS = "bad_status", "With `uninject`, the annotation `sidecar.istio.io/status` is invalid, so the injected parts are unknown",
+        BAD_STATUS = "bad_status", "With `uninject`, the annotation `sidecar.istio.io/status` or `proxy.istio.io/overrides` is invalid, or names no sidecar that is there",
             Fixed("restore the annotation, or remove the sidecar by hand");
         MAY_BE_OWN = "may_be_own", "With `uninject`, a field is removed that injection writes, and its author may have written the same",
             Fixed("if the field is yours, write it again");

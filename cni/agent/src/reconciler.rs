@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
+use crate::attachment::Attachment;
 use crate::metrics::{Metrics, RepairResult, RepairType};
 #[cfg(test)]
 use crate::node_api::OVERWRITTEN;
 use crate::node_api::{NodeApi, PodEvent};
 use crate::node_pod::{NodePod, Validation};
 use crate::node_pods::NodePods;
-use crate::repair::{Capture, RepairError, repair};
+use crate::repair::{Capture, RepairError, attachments, repair};
 
 /// Action for a pod without capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,35 +80,58 @@ impl Reconciler {
             if !self.pods.is_complete() {
                 continue;
             }
-            waiting = self.reconcile(std::mem::take(&mut everything)).await;
+            let pods = self.due(everything);
+            let attachments =
+                if pods.is_empty() { Some(Arc::default()) } else { self.attachments().await };
+            let Some(attachments) = attachments else {
+                waiting = true;
+                continue;
+            };
+            (everything, waiting) = (false, self.reconcile(pods, &attachments).await);
         }
     }
 
-    /// Looks at the pods that wait for their rules, or at all. True if some have to be looked at
-    /// again without a trigger.
-    async fn reconcile(&mut self, everything: bool) -> bool {
-        let pods = self.pods.captured();
+    /// Returns the pods that wait for their rules, or all that the plugin captures.
+    fn due(&mut self, everything: bool) -> Vec<NodePod> {
+        let mut pods = self.pods.captured();
         self.reported.retain(|uid, _| pods.iter().any(|pod| pod.uid == *uid));
+        pods.retain(|pod| pod.validation != Validation::Passed || everything && pod.is_requested);
+        pods
+    }
+
+    /// Looks at pods. True if some have to be looked at again without a trigger.
+    async fn reconcile(&mut self, pods: Vec<NodePod>, attachments: &Arc<Vec<Attachment>>) -> bool {
         let mut again = false;
         for pod in pods {
-            let is_looked_at =
-                pod.validation != Validation::Passed || everything && pod.is_requested;
-            if !is_looked_at {
-                continue;
-            }
             again |= match &self.mode {
                 RepairMode::Off => false,
-                RepairMode::Repair => self.repair(pod).await,
+                RepairMode::Repair => self.repair(pod, attachments.clone()).await,
                 RepairMode::Delete | RepairMode::Label { .. } => self.give_up(&pod).await,
             };
         }
         again
     }
 
+    /// Reads the attachments of all pods, if rules are programmed. `None` after an error.
+    async fn attachments(&self) -> Option<Arc<Vec<Attachment>>> {
+        if self.mode != RepairMode::Repair {
+            return Some(Arc::default());
+        }
+        let cache = self.cache.clone();
+        let read = tokio::task::spawn_blocking(move || attachments(&cache)).await;
+        match read.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+            Ok(attachments) => Some(Arc::new(attachments)),
+            Err(error) => {
+                tracing::warn!("--mounted-cni-cache-dir {}: {error}", self.cache.display());
+                None
+            }
+        }
+    }
+
     /// Programs missing rules. True if the pod has to be looked at again.
-    async fn repair(&mut self, pod: NodePod) -> bool {
-        let (cache, attempted) = (self.cache.clone(), pod.clone());
-        let attempt = tokio::task::spawn_blocking(move || repair(&cache, &attempted)).await;
+    async fn repair(&mut self, pod: NodePod, attachments: Arc<Vec<Attachment>>) -> bool {
+        let attempted = pod.clone();
+        let attempt = tokio::task::spawn_blocking(move || repair(&attachments, &attempted)).await;
         let attempt = attempt.unwrap_or_else(|error| Err(RepairError::Thread(error.to_string())));
         match attempt {
             // The namespaces of earlier sandboxes may be known still.

@@ -2,7 +2,6 @@
 //!
 //! The kernel is the only memory: each attempt compares the rules of the namespace with the plan.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::net::IpAddr;
@@ -35,14 +34,6 @@ pub enum RepairError {
     /// The capture request cannot be read.
     #[error("{0}")]
     Request(String),
-    /// The folder of libcni's cache cannot be read.
-    #[error("{}: {error}", folder.display())]
-    Cache {
-        /// The folder.
-        folder: PathBuf,
-        /// The error.
-        error: io::Error,
-    },
     /// No sandbox of the pod is known yet.
     #[error("no network namespace of the pod is known")]
     NoSandbox,
@@ -67,44 +58,44 @@ pub enum RepairError {
 
 /// Compares the rules of the pod's sandbox with its request, and programs them if they are missing.
 ///
-/// `cache` is the folder of libcni's cache. Rules of a pod whose application may run stay as they
-/// are. Needs `CAP_SYS_ADMIN` and `CAP_NET_ADMIN`.
-pub fn repair(cache: &Path, pod: &NodePod) -> Result<Capture, RepairError> {
-    pod.request.as_ref().map_err(|error| RepairError::Request(error.clone()))?;
-    let attachments = attachments(cache, &pod.identity.uid)?;
-    let namespaces: BTreeSet<_> = attachments.iter().map(|it| &it.namespace).collect();
-    let mut result = Err(RepairError::NoSandbox);
-    for namespace in namespaces {
-        let attachment = attachments.iter().find(|it| it.namespace == *namespace);
-        let Some(attachment) = attachment else { continue };
-        // The thread stays in the pod's namespace, so it serves one attempt.
-        let attempt = std::thread::scope(|scope| {
-            let thread =
-                std::thread::Builder::new().spawn_scoped(scope, || repair_inside(pod, attachment));
-            let thread = thread.map_err(|error| RepairError::Thread(error.to_string()))?;
-            thread.join().unwrap_or_else(|_| Err(RepairError::Thread("panic".to_owned())))
-        });
-        match attempt {
-            // An attachment of a sandbox that is gone, or of one that has reused its path.
-            Err(RepairError::Namespace { .. } | RepairError::OtherPod(_)) if result.is_ok() => {}
-            attempt => result = attempt,
+/// Rules of a pod whose application may run stay as they are. Needs `CAP_SYS_ADMIN` and
+/// `CAP_NET_ADMIN`.
+pub fn repair(attachments: &[Attachment], pod: &NodePod) -> Result<Capture, RepairError> {
+    let mut failed = RepairError::NoSandbox;
+    for attachment in attachments.iter().filter(|it| it.uid == pod.identity.uid) {
+        match repair_sandbox(pod, attachment) {
+            // An attachment of an earlier sandbox, or of one that has got its path.
+            Err(error @ (RepairError::Namespace { .. } | RepairError::OtherPod(_))) => {
+                failed = error;
+            }
+            done => return done,
         }
     }
-    result
+    Err(failed)
 }
 
-/// Returns the attachments of a pod.
-fn attachments(cache: &Path, uid: &str) -> Result<Vec<Attachment>, RepairError> {
-    let failed = |error| RepairError::Cache { folder: cache.to_owned(), error };
+/// Repairs on a thread of its own, which stays in the pod's namespace and ends there.
+fn repair_sandbox(pod: &NodePod, attachment: &Attachment) -> Result<Capture, RepairError> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .spawn_scoped(scope, || repair_inside(pod, attachment))
+            .map_err(|error| RepairError::Thread(error.to_string()))?;
+        thread.join().unwrap_or_else(|_| Err(RepairError::Thread("panic".to_owned())))
+    })
+}
+
+/// Returns the attachments of all pods, from the folder of libcni's cache.
+pub fn attachments(cache: &Path) -> io::Result<Vec<Attachment>> {
     let entries = match fs::read_dir(cache) {
+        // libcni creates it with its first attachment.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(failed)?,
+        entries => entries?,
     };
     let mut found = Vec::new();
     for entry in entries {
         // A file may be removed meanwhile.
-        let Ok(text) = fs::read(entry.map_err(failed)?.path()) else { continue };
-        found.extend(Attachment::parse(&text).filter(|attachment| attachment.uid == uid));
+        let Ok(text) = fs::read(entry?.path()) else { continue };
+        found.extend(Attachment::parse(&text));
     }
     Ok(found)
 }

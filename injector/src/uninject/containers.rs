@@ -52,6 +52,16 @@ pub(super) fn restore(
     }
 }
 
+/// Returns a container of the sidecar that is still there, and that its user did not supply.
+pub(super) fn not_named(pod: &Value, injected: &Value) -> Option<&'static str> {
+    let Overrides { containers, init } = Overrides::from_pod(injected);
+    let has = |list: &[Value], name: &str| list.iter().any(|container| container["name"] == name);
+    let lists = [CONTAINERS, INIT_CONTAINERS].map(|list| pod["spec"][list].as_array());
+    let is_there = |name: &str| lists.iter().flatten().any(|list| has(list, name));
+    let is_recorded = |name: &str| has(&containers, name) || has(&init, name);
+    SIDECAR.into_iter().find(|name| is_there(name) && !is_recorded(name))
+}
+
 /// Completes a container from the record, which leaves out or normalises some fields.
 fn complete(container: &mut Value, name: &str, injected: &Value, doubts: &mut Vec<Reason>) {
     respell_amounts(container, name, injected);
@@ -83,5 +93,7 @@ fn is_empty(list: &Value) -> bool {
     list.as_array().is_none_or(Vec::is_empty)
 }
 
+/// Containers of every sidecar.
+const SIDECAR: [&str; 3] = [PROXY, "istio-init", "istio-validation"];
 /// Status port that no annotation names, because [`super::metrics`] restores these annotations.
 const NO_PORT: u16 = 0;

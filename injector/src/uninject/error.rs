@@ -9,4 +9,16 @@ pub enum UninjectError {
          that injection writes; hint: restore the annotation, or remove the sidecar by hand"
     )]
     Status(String),
+    /// The annotation with the replaced containers of the user is invalid.
+    #[error(
+        "annotation proxy.istio.io/overrides has the invalid value {0}: expected the JSON object \
+         that injection writes; hint: restore the annotation, or remove the sidecar by hand"
+    )]
+    Overrides(String),
+    /// The status annotation does not name a container of the sidecar that is there.
+    #[error(
+        "annotation sidecar.istio.io/status does not name the container {0}, which the pod has; \
+         hint: restore the annotation, or remove the sidecar by hand"
+    )]
+    NotNamed(&'static str),
 }

@@ -22,7 +22,8 @@ pub(super) fn restore(
     doubts: &mut Vec<Reason>,
 ) {
     let containers = pod["spec"][CONTAINERS].as_array().into_iter().flatten();
-    let mut names = containers.filter_map(|container| container["name"].as_str());
+    // Knative names a container that has no name.
+    let mut names = containers.map(|container| container["name"].as_str().unwrap_or_default());
     let first = names.find(|name| *name != PROXY).map(str::to_owned);
     if let Some(labels) = pod.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
         restore_labels(labels, injected, origin, doubts);

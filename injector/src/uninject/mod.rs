@@ -22,10 +22,11 @@ pub use error::UninjectError;
 pub use origin::Origin;
 pub use workload::uninject_template;
 
-use crate::inject::reinject::status::{InjectionStatus, STATUS};
+use crate::inject::reinject::status::{InjectionStatus, Overrides, STATUS};
 use crate::json::change::Change;
 use crate::json::difference::difference;
 use crate::json::patch::{self, Patch};
+use crate::settings::annotations::key;
 
 /// A pod without its injection.
 #[derive(Clone, Debug)]
@@ -55,9 +56,16 @@ pub fn uninject(
     let Some(status) = InjectionStatus::from_pod(injected) else {
         return Err(UninjectError::Status(text.to_string()));
     };
+    let overrides = injected["metadata"]["annotations"].get(key::OVERRIDES);
+    if let Some(text) = overrides.filter(|_| !Overrides::are_valid(injected)) {
+        return Err(UninjectError::Overrides(text.to_string()));
+    }
     let mut doubts: Vec<_> = doubt::other_templates(injected).collect();
     let mut pod = injected.clone();
     containers::restore(&mut pod, injected, &status, &mut doubts);
+    if let Some(name) = containers::not_named(&pod, injected) {
+        return Err(UninjectError::NotNamed(name));
+    }
     spec::restore(&mut pod, &status, &mut doubts);
     metadata::restore(&mut pod, injected, &status, origin, &mut doubts);
     let change = difference(injected, &pod);

@@ -303,6 +303,13 @@ impl Overrides {
         overrides
     }
 
+    /// True if the pod has no annotation, or one that can be parsed.
+    pub fn are_valid(pod: &Value) -> bool {
+        let text = &pod["metadata"]["annotations"][key::OVERRIDES];
+        text.is_null()
+            || text.as_str().is_some_and(|text| text.is_empty() || Self::parse(text).is_some())
+    }
+
     fn parse(text: &str) -> Option<Self> {
         let mut members = serde_json::from_str(text).ok()?;
         go_types::spell_members(&annotation_json::OVERRIDES, &mut members);

@@ -1,0 +1,175 @@
+//! The agent beside an API server, with the rights of its manifests: answers about pods, and pods whose validation
+//! failed.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use cni::pod::PodIdentity;
+use cni::question::ask;
+use e2e::api_servers::ApiServers;
+use e2e::programs::{Programs, repository};
+use e2e::wait;
+use rustix::process::geteuid;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+#[test]
+fn pods_of_other_injectors_are_answered_and_broken_ones_deleted_or_labelled() {
+    let servers = ApiServers::start(&Programs::find().unwrap(), 1).unwrap();
+    let kubectl = servers.kubectl();
+    let manifests = repository().join("manifests/cni").display().to_string();
+    kubectl.must(["apply", "--server-side", "--kustomize", &manifests]).unwrap();
+    let right = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "repair"}, "rules": [
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]},
+            {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]}]});
+    create(&servers, &right);
+    kubectl
+        .must([
+            "create",
+            "clusterrolebinding",
+            "repair",
+            "--clusterrole=repair",
+            "--serviceaccount=istio-cni:istio-cni",
+        ])
+        .unwrap();
+    create(&servers, &json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "lab"}}));
+    for mode in ["delete", "label"] {
+        for name in ["broken", "waiting", "plain"] {
+            create(&servers, &pod(&format!("{name}-{mode}"), name != "plain"));
+        }
+        let status = json!({"status": {"initContainerStatuses": [{"name": "istio-validation", "image": "i",
+            "imageID": "", "ready": false, "restartCount": 0, "state": {"terminated": {"exitCode": 126}}}]}});
+        let broken = format!("broken-{mode}");
+        kubectl
+            .must(["patch", "pod", &broken, "--subresource=status", "--patch", &status.to_string()])
+            .unwrap();
+        let run = Run::start(&servers, mode);
+        run.answers(mode);
+        wait::until("the broken pod is given up", PATIENCE, || {
+            let pod = get(&servers, &broken)?;
+            let is_given_up = match mode {
+                "delete" => pod.is_none_or(|pod| !pod["metadata"]["deletionTimestamp"].is_null()),
+                _ => {
+                    pod.context("it is gone")?["metadata"]["labels"]["cni.istio.io/uninitialized"]
+                        == "true"
+                }
+            };
+            ensure!(is_given_up, "not yet");
+            let events = kubectl.must([
+                "get",
+                "events",
+                "--output=jsonpath={.items[*].reason}",
+                "--field-selector",
+                &format!("involvedObject.name={broken}"),
+            ])?;
+            let reason = if mode == "delete" { "DeleteBrokenPod" } else { "LabelBrokenPod" };
+            ensure!(events == reason, "{events:?}");
+            Ok(())
+        })
+        .unwrap();
+        let waiting = get(&servers, &format!("waiting-{mode}")).unwrap().unwrap();
+        assert_eq!(waiting["metadata"]["deletionTimestamp"], Value::Null);
+        assert_eq!(waiting["metadata"]["labels"], Value::Null);
+    }
+}
+
+fn create(servers: &ApiServers, object: &Value) {
+    servers.kubectl().must_with_input(["create", "--filename=-"], &object.to_string()).unwrap();
+}
+
+fn get(servers: &ApiServers, pod: &str) -> Result<Option<Value>> {
+    let text =
+        servers.kubectl().must(["get", "pod", pod, "--ignore-not-found", "--output=json"])?;
+    Ok(if text.is_empty() { None } else { Some(serde_json::from_str(&text)?) })
+}
+
+/// A pod of the node. With a sidecar, it is as Istio's injector makes it: without a capture request.
+fn pod(name: &str, has_sidecar: bool) -> Value {
+    let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+        "spec": {"nodeName": "lab", "containers": [{"name": "app", "image": "app"}]}});
+    if has_sidecar {
+        pod["metadata"]["annotations"] = json!({"sidecar.istio.io/status": "{}"});
+        pod["spec"]["initContainers"] = json!([{"name": "istio-validation", "image": "i",
+            "args": ["istio-iptables", "-p", "15001", "--run-validation", "--skip-rule-apply"]}]);
+    }
+    pod
+}
+
+/// A running agent, with the token of its service account.
+struct Run {
+    folder: TempDir,
+    agent: Child,
+}
+
+impl Run {
+    fn start(servers: &ApiServers, mode: &str) -> Self {
+        let folder = TempDir::new().unwrap();
+        for name in ["net.d", "bin"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        fs::write(folder.path().join("istio-cni"), "the plugin").unwrap();
+        let token =
+            servers.kubectl().must(["create", "token", "istio-cni", "--namespace=istio-cni"]);
+        let kubeconfig = servers.kubeconfig(0, "istio-cni", token.unwrap().trim()).unwrap();
+        let mut agent = Command::new(env!("CARGO_BIN_EXE_install-cni"));
+        agent.env_clear().arg("--kubeconfig").arg(kubeconfig).args(["--node-name", "lab"]);
+        agent.args(["--repair-repair-pods=false", &format!("--repair-{mode}-pods")]);
+        for (flag, name) in [
+            ("--mounted-cni-net-dir", "net.d"),
+            ("--mounted-cni-bin-dir", "bin"),
+            ("--mounted-cni-cache-dir", "cache"),
+            ("--cni-agent-run-dir", "run"),
+            ("--plugin", "istio-cni"),
+        ] {
+            agent.arg(flag).arg(folder.path().join(name));
+        }
+        let log = fs::File::create(folder.path().join("log")).unwrap();
+        let agent = agent.stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        Self { folder, agent }
+    }
+
+    fn run_dir(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The agent answers root alone.
+    fn answers(&self, mode: &str) {
+        let question = |name: &str| {
+            let pod = PodIdentity {
+                namespace: "default".into(),
+                name: format!("{name}-{mode}"),
+                uid: String::new(),
+            };
+            ask(&self.run_dir().join("run"), &pod)
+        };
+        if !geteuid().is_root() {
+            wait::until("a question is rejected", PATIENCE, || match question("waiting") {
+                Err(error) if error.message.contains("EOF") => Ok(()),
+                answer => Err(format!("{answer:?}")),
+            })
+            .unwrap();
+            return;
+        }
+        wait::until("a pod is known", PATIENCE, || question("waiting")).unwrap();
+        let request = question("waiting").unwrap().unwrap();
+        assert_eq!(request.args[..3], ["istio-iptables", "-p", "15001"]);
+        assert_eq!(question("plain").unwrap(), None);
+        let unknown = question("absent").unwrap_err();
+        assert!(unknown.message.contains("pods \"absent-"), "{unknown}");
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let _ = self.agent.kill();
+        let _ = self.agent.wait();
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(60);
