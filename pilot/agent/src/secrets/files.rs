@@ -148,8 +148,13 @@ fn read_together(
         let texts = read(&place(one)).and_then(|text| Ok((text, read(&place(other))?)));
         attempts += 1;
         let is_swapped = fs::canonicalize(folder.join(DATA)).ok() != generation;
-        if !is_swapped || attempts == ATTEMPTS {
+        if !is_swapped || attempts == ATTEMPTS && generation.is_some() {
             return texts;
+        }
+        if attempts == ATTEMPTS {
+            // Both links were followed by themselves, perhaps into different generations.
+            let cause = io::Error::other("its mount is being replaced");
+            return Err(FileError::Read { path: one.to_owned(), cause });
         }
     }
 }
