@@ -46,6 +46,14 @@ pub fn replace_regular_file(path: &Path, mode: u32, parts: &[impl AsRef<[u8]>]) 
     replace(&path, existing, mode, parts)
 }
 
+/// Removes a file; one that is gone already is no error.
+pub fn remove_if_present(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 fn replace(
     path: &Path,
     existing: Option<fs::Metadata>,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::install::conf_dir::is_loaded;
 use crate::reconciler::RepairMode;
@@ -143,8 +143,9 @@ pub struct ConfigurationArgs {
         long,
         env = "ISTIO_OWNED_CNI_CONFIG_FILENAME",
         value_name = "FILE",
-        default_value = "00-istio-cni.conflist"
-    , value_parser = list_name)]
+        default_value = "00-istio-cni.conflist",
+        value_parser = list_name
+    )]
     pub istio_owned_cni_config_filename: String,
     /// Let the group of the file read a new configuration
     #[arg(long, env = "CNI_CONF_GROUP_READ", num_args = 0..=1, require_equals = true,
@@ -258,44 +259,45 @@ impl RepairArgs {
     }
 }
 
-/// Flags of Istio's without effect.
-#[derive(Args, Clone, Debug)]
+/// Flags of Istio's without effect, from the table of reasons.
+#[derive(Clone, Debug)]
 pub struct AbsentArgs {
-    #[arg(long, hide = true)]
-    kubeconfig_mode: Option<String>,
-    #[arg(long, hide = true)]
-    kube_ca_file: Option<String>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    skip_tls_verify: Option<String>,
-    #[arg(long, hide = true)]
-    log_level: Option<String>,
-    #[arg(long, hide = true)]
-    cni_network_config: Option<String>,
-    #[arg(long, hide = true)]
-    cni_network_config_file: Option<String>,
-    #[arg(long, hide = true)]
-    repair_sidecar_annotation: Option<String>,
-    #[arg(long, hide = true)]
-    repair_init_container_name: Option<String>,
-    #[arg(long, hide = true)]
-    repair_init_container_termination_message: Option<String>,
-    #[arg(long, hide = true)]
-    repair_init_container_exit_code: Option<String>,
-    #[arg(long, hide = true)]
-    repair_label_selectors: Option<String>,
-    #[arg(long, hide = true)]
-    repair_field_selectors: Option<String>,
-    #[arg(long = "log_output_level", hide = true)]
-    log_output_level: Option<String>,
-    #[arg(long, hide = true)]
-    ctrlz_port: Option<String>,
+    given: Vec<&'static str>,
+}
+
+impl Args for AbsentArgs {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        WITHOUT_EFFECT.iter().fold(command, |command, (flag, _)| {
+            let absent = Arg::new(*flag).long(*flag).hide(true);
+            command.arg(match *flag {
+                SWITCH => absent.num_args(0..=1).require_equals(true).default_missing_value("true"),
+                _ => absent,
+            })
+        })
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for AbsentArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let flags = WITHOUT_EFFECT.iter().map(|(flag, _)| *flag);
+        Ok(Self { given: flags.filter(|flag| matches.contains_id(flag)).collect() })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 /// Reasons why flags and variables of Istio's have no effect.
 pub(crate) const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("kubeconfig-mode", NO_KUBECONFIG),
     ("kube-ca-file", NO_KUBECONFIG),
-    ("skip-tls-verify", NO_KUBECONFIG),
+    (SWITCH, NO_KUBECONFIG),
     ("log-level", "use --log"),
     ("cni-network-config", "the entry follows from the other flags"),
     ("cni-network-config-file", "the entry follows from the other flags"),
@@ -317,30 +319,16 @@ pub(crate) const VARIABLES_WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("AMBIENT_ENABLED", "only sidecars are captured"),
 ];
 
+/// The only one that needs no value.
+const SWITCH: &str = "skip-tls-verify";
 const NO_KUBECONFIG: &str = "no kubeconfig is left on the node";
 const FIXED: &str = "the injector's annotation, container and exit code are fixed";
 
 impl AbsentArgs {
     /// Returns a warning for each flag, and for each variable of the environment, without effect.
     pub fn warnings(&self, variable: impl Fn(&str) -> bool) -> Vec<String> {
-        let flags: [&Option<String>; 14] = [
-            &self.kubeconfig_mode,
-            &self.kube_ca_file,
-            &self.skip_tls_verify,
-            &self.log_level,
-            &self.cni_network_config,
-            &self.cni_network_config_file,
-            &self.repair_sidecar_annotation,
-            &self.repair_init_container_name,
-            &self.repair_init_container_termination_message,
-            &self.repair_init_container_exit_code,
-            &self.repair_label_selectors,
-            &self.repair_field_selectors,
-            &self.log_output_level,
-            &self.ctrlz_port,
-        ];
-        let flags = WITHOUT_EFFECT.iter().zip(flags).filter(|(_, value)| value.is_some());
-        let flags = flags.map(|((flag, reason), _)| format!("--{flag} has no effect: {reason}"));
+        let flags = WITHOUT_EFFECT.iter().filter(|(flag, _)| self.given.contains(flag));
+        let flags = flags.map(|(flag, reason)| format!("--{flag} has no effect: {reason}"));
         let set = VARIABLES_WITHOUT_EFFECT.iter().filter(|(name, _)| variable(name));
         flags.chain(set.map(|(name, reason)| format!("{name} has no effect: {reason}"))).collect()
     }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::Parser as _;
-use kube_access::with_causes;
+use kube_access::{QUIET_CLIENT, with_causes};
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{Arguments, Command};
@@ -31,9 +31,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     let done = match arguments.command {
         Some(Command::Uninstall { purge, wait }) => uninstall::uninstall(&arguments, purge)
-            .and_then(
-                |()| if wait { runtime()?.block_on(uninstall::wait_for_end()) } else { Ok(()) },
-            ),
+            .and_then(|()| if wait { runtime()?.block_on(run::wait_for_end()) } else { Ok(()) }),
         Some(Command::Ready) => run::ready(&arguments),
         None => {
             // Fails only if a provider is installed already, which then applies.
@@ -51,10 +49,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn install_log(arguments: &Arguments) -> Result<(), String> {
-    // The client logs each error response, and each body that it cannot decode. Our messages say
-    // more, and once.
-    let quiet = "kube_client::client=off,kube_client::client::tls=warn";
-    let filter = EnvFilter::try_new(format!("{quiet},{}", arguments.log));
+    let filter = EnvFilter::try_new(format!("{QUIET_CLIENT},{}", arguments.log));
     let filter = filter.map_err(|error| format!("--log {}: {error}", arguments.log))?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     if arguments.log_as_json {

@@ -3,8 +3,10 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
+use kube_access::WriteBudget;
 use rustix::fs::{FlockOperation, flock};
 use thiserror::Error;
 use tokio::sync::{mpsc, watch};
@@ -17,7 +19,6 @@ use crate::install::plan::{FolderChange, Installation, NotYet, Place, STANDALONE
 use crate::metrics::{InstallResult, Metrics};
 use crate::reconciler::Trigger;
 use crate::run::readiness_file;
-use crate::write_budget::WriteBudget;
 
 /// Folders and files of an installation.
 #[derive(Clone, Debug)]
@@ -135,7 +136,7 @@ impl Installer {
             metrics,
             triggers,
             warnings,
-            budget: WriteBudget::new(Instant::now()),
+            budget: WriteBudget::new(WRITES_AT_ONCE, BETWEEN_WRITES, Timestamp::now()),
             outcome: None,
         })
     }
@@ -235,16 +236,14 @@ impl Installer {
                 FolderChange::Write { file, .. } => Some(file.clone()),
                 _ => None,
             });
-            if let (Some(file), Err(delay)) = (writes, self.budget.spend(Instant::now())) {
-                return Err(InstallError::Fight { file, delay });
+            if let (Some(file), Err(delay)) = (writes, self.budget.take(Timestamp::now())) {
+                return Err(InstallError::Fight { file, delay: delay.unsigned_abs() });
+            }
+            // A file that has changed since is read again first.
+            if files::read_conf_dir(&paths.conf_dir).ok() != Some(folder) {
+                continue;
             }
             for change in changes {
-                // A file that has changed since is read again first.
-                if files::read_conf_dir(&paths.conf_dir).ok().is_none_or(|now| {
-                    matches!(change, FolderChange::Write { .. }) && !is_written && now != folder
-                }) {
-                    break;
-                }
                 files::change(&paths.conf_dir, &change, paths.file_mode)
                     .map_err(InstallError::Configuration)?;
                 is_written = true;
@@ -264,6 +263,10 @@ impl Installer {
     }
 }
 
+/// Writes that need not wait.
+const WRITES_AT_ONCE: u32 = 5;
+/// Interval between further writes.
+const BETWEEN_WRITES: SignedDuration = SignedDuration::from_secs(5);
 /// Attempts against a folder that changes meanwhile.
 const ATTEMPTS: usize = 5;
 /// Time until the folders are looked at again without a change.

@@ -19,4 +19,3 @@ pub mod repair;
 pub mod run;
 pub mod runtime_version;
 pub mod uninstall;
-pub mod write_budget;

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Api, Client};
-use kube_access::with_causes;
+use kube_access::{event_note, with_causes};
 use serde_json::json;
 
 use crate::node_pod::NodePod;
@@ -76,7 +76,7 @@ impl NodeApi {
         let published = Event {
             type_: if event.is_warning { EventType::Warning } else { EventType::Normal },
             reason: event.reason.to_owned(),
-            note: Some(shortened(&event.note).to_owned()),
+            note: Some(event_note(&event.note).to_owned()),
             action: "Capture".to_owned(),
             secondary: None,
         };
@@ -115,13 +115,6 @@ impl std::fmt::Debug for NodeApi {
     }
 }
 
-/// Cuts a note to the maximum length that the API server accepts.
-fn shortened(note: &str) -> &str {
-    let end = (0..=note.len().min(LONGEST_NOTE)).rev().find(|&end| note.is_char_boundary(end));
-    &note[..end.unwrap_or_default()]
-}
-
 /// Reason of the Event about a configuration that another program undoes.
 pub(crate) const OVERWRITTEN: &str = "CNIConfigurationOverwritten";
 const CONTROLLER: &str = "outrigger.io/install-cni";
-const LONGEST_NOTE: usize = 1024;

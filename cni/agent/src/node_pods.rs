@@ -22,7 +22,7 @@ pub struct NodePods {
     pub changed: Notify,
 }
 
-/// What is known of a pod.
+/// Pod of the node, as far as the agent has to know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KnownPod {
     /// Its capture is the plugin's task.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client};
+use local_files::remove_if_present;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
@@ -22,10 +23,7 @@ use cni::question::{AgentAnswer, Question, SOCKET};
 /// Creates the socket in the run folder, in place of one that a former process left.
 pub fn bind(run_dir: &Path) -> io::Result<UnixListener> {
     let socket = run_dir.join(SOCKET);
-    match fs::remove_file(&socket) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    remove_if_present(&socket)?;
     let listener = UnixListener::bind(&socket)?;
     fs::set_permissions(&socket, Permissions::from_mode(0o600))?;
     Ok(listener)

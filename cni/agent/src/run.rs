@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
-use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +11,8 @@ use anyhow::{Context as _, Result, bail};
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Client, Config};
 use kube_access::{kubeconfig, with_causes};
+use local_files::remove_if_present;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 use crate::args::{Arguments, NodeArgs};
@@ -23,7 +24,6 @@ use crate::node_api::NodeApi;
 use crate::node_pods::{NodePods, watch_pods};
 use crate::reconciler::{Reconciler, RepairMode, Trigger};
 use crate::runtime_version::reads_drop_ins;
-use crate::uninstall::wait_for_end;
 use crate::{metrics_server, question_server};
 
 /// Installs the plugin, keeps it installed, answers its questions and repairs pods, until SIGTERM or
@@ -93,6 +93,17 @@ pub async fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+/// Waits for SIGTERM or SIGINT.
+pub async fn wait_for_end() -> Result<()> {
+    let mut terminated = signal(SignalKind::terminate()).context("waiting for SIGTERM")?;
+    let mut interrupted = signal(SignalKind::interrupt()).context("waiting for SIGINT")?;
+    tokio::select! {
+        _ = terminated.recv() => {}
+        _ = interrupted.recv() => {}
+    }
+    Ok(())
+}
+
 /// Fails unless plugin and configuration are in place, as the running agent has found.
 pub fn ready(arguments: &Arguments) -> Result<()> {
     let file = readiness_file(&arguments.node.cni_agent_run_dir);
@@ -109,12 +120,7 @@ pub(super) fn readiness_file(run_dir: &Path) -> PathBuf {
 
 fn forget_readiness(run_dir: &Path) -> Result<()> {
     let file = readiness_file(run_dir);
-    match fs::remove_file(&file) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("removing {}", file.display()))
-        }
-        _ => Ok(()),
-    }
+    remove_if_present(&file).with_context(|| format!("removing {}", file.display()))
 }
 
 /// Only root may ask, and see what is asked. The kubelet makes folders that others can read.

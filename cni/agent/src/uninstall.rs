@@ -9,7 +9,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cni::question::SOCKET;
 use serde_json::Value;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::Arguments;
 use crate::install::entry::TYPE;
@@ -18,7 +17,7 @@ use crate::installer::{Paths, installation};
 
 /// Removes the entry of the plugin. With `purge`, removes the plugin too.
 ///
-/// Without its program, a runtime that still names it can delete no pod. So the plugin stays, or
+/// A runtime that still names the plugin deletes no pod without its program. So the plugin stays, or
 /// with `purge` it is an error, while attachments of pods name it.
 pub fn uninstall(arguments: &Arguments, purge: bool) -> Result<()> {
     let paths = Paths::new(arguments)?;
@@ -79,15 +78,4 @@ fn names_plugin(cache: &[u8]) -> bool {
     let config: Value = serde_json::from_slice(&config.unwrap_or_default()).unwrap_or_default();
     let plugins = config["plugins"].as_array().into_iter().flatten();
     plugins.chain([&config]).any(|plugin| plugin["type"] == TYPE)
-}
-
-/// Waits for SIGTERM or SIGINT: a DaemonSet starts a container again that ends.
-pub async fn wait_for_end() -> Result<()> {
-    let mut terminated = signal(SignalKind::terminate()).context("waiting for SIGTERM")?;
-    let mut interrupted = signal(SignalKind::interrupt()).context("waiting for SIGINT")?;
-    tokio::select! {
-        _ = terminated.recv() => {}
-        _ = interrupted.recv() => {}
-    }
-    Ok(())
 }

@@ -7,6 +7,9 @@ use crate::json::change::PathStep;
 /// The name of the proxy's container.
 pub const PROXY: &str = "istio-proxy";
 
+/// The name of the init container that checks the rules of a CNI plugin.
+pub const VALIDATION: &str = "istio-validation";
+
 /// The list of the application's containers.
 pub const CONTAINERS: &str = "containers";
 

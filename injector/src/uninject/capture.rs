@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::doubt;
 use crate::inject::reinject::status::InjectionStatus;
 use crate::istio::multus::without_network;
-use crate::kubernetes::pod::INIT_CONTAINERS;
+use crate::kubernetes::pod::{INIT_CONTAINERS, VALIDATION};
 use crate::overlay::metadata::CNI_NETWORK;
 use crate::settings::annotations::key;
 
@@ -87,4 +87,3 @@ const DEFAULTS: [(&str, &str); 6] = [
 const STATUS_PORT: &str = "15020";
 
 const INIT: &str = "istio-init";
-const VALIDATION: &str = "istio-validation";

@@ -9,7 +9,7 @@ use super::{doubt, probes, remove_if_empty};
 use crate::inject::reinject::overrides::LONG;
 use crate::inject::reinject::status::{self, InjectionStatus, Overrides};
 use crate::inject::reinject::user_containers::{AUTO, respell_amounts};
-use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY};
+use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, VALIDATION};
 
 /// Removes the injected containers, puts the recorded ones back, and restores the handlers of the
 /// others.
@@ -17,10 +17,10 @@ pub(super) fn restore(
     pod: &mut Value,
     injected: &Value,
     status: &InjectionStatus,
+    overrides: &Overrides,
     doubts: &mut Vec<Reason>,
 ) {
-    let Overrides { containers, init } = Overrides::from_pod(injected);
-    let recorded = containers.iter().chain(&init);
+    let recorded = overrides.containers.iter().chain(&overrides.init);
     let recorded: HashSet<_> =
         recorded.filter_map(|container| container["name"].as_str()).collect();
     let probers = probes::Probers::from_pod(injected);
@@ -53,12 +53,12 @@ pub(super) fn restore(
 }
 
 /// Returns a container of the sidecar that is still there, and that its user did not supply.
-pub(super) fn not_named(pod: &Value, injected: &Value) -> Option<&'static str> {
-    let Overrides { containers, init } = Overrides::from_pod(injected);
+pub(super) fn not_named(pod: &Value, overrides: &Overrides) -> Option<&'static str> {
+    let Overrides { containers, init } = overrides;
     let has = |list: &[Value], name: &str| list.iter().any(|container| container["name"] == name);
     let lists = [CONTAINERS, INIT_CONTAINERS].map(|list| pod["spec"][list].as_array());
     let is_there = |name: &str| lists.iter().flatten().any(|list| has(list, name));
-    let is_recorded = |name: &str| has(&containers, name) || has(&init, name);
+    let is_recorded = |name: &str| has(containers, name) || has(init, name);
     SIDECAR.into_iter().find(|name| is_there(name) && !is_recorded(name))
 }
 
@@ -94,6 +94,6 @@ fn is_empty(list: &Value) -> bool {
 }
 
 /// Containers of every sidecar.
-const SIDECAR: [&str; 3] = [PROXY, "istio-init", "istio-validation"];
+const SIDECAR: [&str; 3] = [PROXY, "istio-init", VALIDATION];
 /// Status port that no annotation names, because [`super::metrics`] restores these annotations.
 const NO_PORT: u16 = 0;

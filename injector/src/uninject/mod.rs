@@ -56,14 +56,14 @@ pub fn uninject(
     let Some(status) = InjectionStatus::from_pod(injected) else {
         return Err(UninjectError::Status(text.to_string()));
     };
-    let overrides = injected["metadata"]["annotations"].get(key::OVERRIDES);
-    if let Some(text) = overrides.filter(|_| !Overrides::are_valid(injected)) {
+    let Some(overrides) = Overrides::parse_pod(injected) else {
+        let text = &injected["metadata"]["annotations"][key::OVERRIDES];
         return Err(UninjectError::Overrides(text.to_string()));
-    }
+    };
     let mut doubts: Vec<_> = doubt::other_templates(injected).collect();
     let mut pod = injected.clone();
-    containers::restore(&mut pod, injected, &status, &mut doubts);
-    if let Some(name) = containers::not_named(&pod, injected) {
+    containers::restore(&mut pod, injected, &status, &overrides, &mut doubts);
+    if let Some(name) = containers::not_named(&pod, &overrides) {
         return Err(UninjectError::NotNamed(name));
     }
     spec::restore(&mut pod, &status, &mut doubts);

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::anyhow;
-use injector::kubernetes::pod::{INIT_CONTAINERS, find_proxy};
+use injector::kubernetes::pod::{INIT_CONTAINERS, VALIDATION, find_proxy};
 use injector::settings::annotations::key;
 use istio_init::args::command::Request;
 use istio_init::args::{Args, Environment};
@@ -152,8 +152,6 @@ pub(super) fn proxy(pod: &Value) -> Option<&Value> {
     Some(&pod["spec"][list][index])
 }
 
-/// The init container that tries the rules of a CNI plugin.
-const VALIDATION: &str = "istio-validation";
 /// An address of a documentation network.
 const TYPICAL_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 /// The address that kubeadm gives to the cluster's DNS.

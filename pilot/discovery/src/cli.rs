@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::Parser as _;
-use kube_access::with_causes;
+use kube_access::{QUIET_CLIENT, with_causes};
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{Arguments, Command, LogArgs};
@@ -57,10 +57,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn install_log(args: &LogArgs) -> Result<(), String> {
-    // The client logs each error response, and each body that it cannot decode. Our messages say
-    // more, and once.
-    let quiet = "kube_client::client=off,kube_client::client::tls=warn";
-    let filter = EnvFilter::try_new(format!("{quiet},{}", args.filter));
+    let filter = EnvFilter::try_new(format!("{QUIET_CLIENT},{}", args.filter));
     let filter = filter.map_err(|error| format!("--log {}: {error}", args.filter))?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     if args.as_json {

@@ -20,6 +20,7 @@ use anyhow::{Context, Result};
 use clap::error::ErrorKind as UsageKind;
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use jiff::{SignedDuration, Timestamp};
+use kube_access::QUIET_CLIENT;
 use local_files::{FileSet, SetFile};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -48,10 +49,7 @@ impl Cli {
 
     /// Filter of the log on stderr.
     pub fn log_filter(&self) -> EnvFilter {
-        // The client logs each error response, and each body that it cannot decode. Our messages say
-        // more, and once.
-        let quiet = "kube_client::client=off,kube_client::client::tls=warn";
-        EnvFilter::new(format!("{quiet},{}", self.log))
+        EnvFilter::new(format!("{QUIET_CLIENT},{}", self.log))
     }
 }
 

@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ObjectReference, Secret};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube_access::event_note;
 
 use super::api::ClusterApi;
 use super::events::EventContent;
@@ -83,7 +84,7 @@ impl<'a> EventRecorder<'a> {
             type_: Some(if content.is_warning { "Warning" } else { "Normal" }.to_owned()),
             reason: Some(content.reason.to_owned()),
             action: Some(content.action.to_owned()),
-            note: Some(shortened(&content.note)),
+            note: Some(event_note(&content.note).to_owned()),
             regarding: Some(ObjectReference {
                 api_version: Some("v1".to_owned()),
                 kind: Some(kind.to_owned()),
@@ -99,25 +100,6 @@ impl<'a> EventRecorder<'a> {
     }
 }
 
-/// Cuts a note to the maximum length that the API server accepts.
-fn shortened(note: &str) -> String {
-    let end = (0..=note.len().min(LONGEST)).rev().find(|&end| note.is_char_boundary(end));
-    note[..end.unwrap_or_default()].to_owned()
-}
-
 const CONTROLLER: &str = "outrigger.io/webhook-certs";
-const LONGEST: usize = 1024;
 /// Interval after which the same Event is written again, once by all replicas together.
 const AGAIN: SignedDuration = SignedDuration::from_mins(10);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn notes_are_cut_between_characters() {
-        assert_eq!(shortened("short"), "short");
-        let long = format!("{}ä", "a".repeat(LONGEST - 1));
-        assert_eq!(shortened(&long), "a".repeat(LONGEST - 1));
-    }
-}

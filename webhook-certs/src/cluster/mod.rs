@@ -22,7 +22,6 @@ mod reconciler;
 mod reporting;
 mod root_config_maps;
 mod server_time;
-mod write_budget;
 mod writes;
 
 use std::convert::Infallible;

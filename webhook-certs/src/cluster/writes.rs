@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kube_access::WriteBudget;
 
 use super::CallError;
 use super::forbidden::ForbiddenWrites;
-use super::write_budget::WriteBudget;
 use crate::options::Parameters;
 
 /// Budget of each object, and recently forbidden writes.

@@ -5,8 +5,8 @@ use std::path::Path;
 use cni::network_config::OnUnknown;
 use serde_json::{Value, json};
 
-/// Returns the entry, as JSON on one line.
-pub fn entry(exclude_namespaces: &[String], run_dir: &Path, on_unknown: OnUnknown) -> String {
+/// Returns the entry.
+pub fn entry(exclude_namespaces: &[String], run_dir: &Path, on_unknown: OnUnknown) -> Value {
     let mut entry = json!({
         "type": TYPE,
         "capabilities": {POD_ANNOTATIONS: true, "dns": true},
@@ -16,7 +16,7 @@ pub fn entry(exclude_namespaces: &[String], run_dir: &Path, on_unknown: OnUnknow
     if on_unknown == OnUnknown::Pass {
         entry["on_unknown"] = "pass".into();
     }
-    entry.to_string()
+    entry
 }
 
 /// True for an entry that [`entry`] has written. Istio's has the same type, and other keys.
@@ -37,8 +37,7 @@ mod tests {
 
     #[test]
     fn plugin_reads_what_the_agent_writes() {
-        let entry = entry(&["kube-system".to_owned()], Path::new("/run/a"), OnUnknown::Pass);
-        let mut call: Value = serde_json::from_str(&entry).unwrap();
+        let mut call = entry(&["kube-system".to_owned()], Path::new("/run/a"), OnUnknown::Pass);
         assert!(is_ours(&call));
         call["cniVersion"] = "1.0.0".into();
         let config = NetworkConfig::parse(call.to_string().as_bytes()).unwrap();

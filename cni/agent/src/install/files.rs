@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 
-use local_files::replace_regular_file;
+use local_files::{remove_if_present, replace_regular_file};
 use thiserror::Error;
 
 use crate::install::conf_dir::{ConfDir, DROP_IN, is_loaded};
@@ -16,7 +16,7 @@ use crate::install::plan::FolderChange;
 pub struct FileError {
     /// Folder or file.
     path: PathBuf,
-    /// What was tried.
+    /// Operation that failed.
     operation: &'static str,
     /// The error.
     #[source]
@@ -90,12 +90,7 @@ pub fn change(folder: &Path, change: &FolderChange, mode: u32) -> Result<(), Fil
         }
         FolderChange::Remove(file) => {
             let path = folder.join(file);
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(FileError::new(&path, "removing")(error));
-                }
-                _ => {}
-            }
+            remove_if_present(&path).map_err(FileError::new(&path, "removing"))?;
             if let Some((network, _)) = file.split_once('/') {
                 // It stays if it has files of others.
                 let _ = fs::remove_dir(folder.join(network));
@@ -146,12 +141,7 @@ fn is_equal(path: &Path, content: &[u8]) -> bool {
 /// Removes the plugin.
 pub fn remove_plugin(plugin: &Path, folder: &Path) -> Result<(), FileError> {
     let installed = folder.join(plugin.file_name().unwrap_or_default());
-    match fs::remove_file(&installed) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(FileError::new(&installed, "removing the plugin")(error))
-        }
-        _ => Ok(()),
-    }
+    remove_if_present(&installed).map_err(FileError::new(&installed, "removing the plugin"))
 }
 
 /// Removes the temporary files of an agent that was killed.

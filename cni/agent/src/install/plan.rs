@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use thiserror::Error;
 
 use crate::install::conf_dir::{ConfDir, DROP_IN, Primary};
@@ -29,8 +29,8 @@ pub struct Installation {
     pub place: Place,
     /// File of [`Place::Own`].
     pub own_file: String,
-    /// The entry, as JSON.
-    pub entry: String,
+    /// The entry.
+    pub entry: Value,
 }
 
 /// Change of the folder. Paths are relative to it.
@@ -112,18 +112,16 @@ impl fmt::Display for FolderChange {
 impl Installation {
     /// Returns the changes that lead to the installation; none if it is there.
     ///
-    /// What is new is written before anything old is removed. So after each change the runtime finds
-    /// the entry, or what it found before. Without a primary, an own copy from before stays: after a
-    /// reboot its owner writes the primary again.
+    /// A new file is written before an old one is removed. So after each change the runtime finds the
+    /// entry, or its state before. An own copy stays without a primary: after a reboot its owner
+    /// writes the primary again.
     pub fn changes(&self, folder: &ConfDir) -> Result<Vec<FolderChange>, NotYet> {
-        let mut changes = self.writes(folder)?;
+        let primary = self.primary(folder)?;
+        let mut changes = self.writes(folder, primary.as_ref())?;
         if self.place != Place::Own {
             changes.extend(self.own_files(folder).map(FolderChange::Remove));
         }
-        let network = match self.place {
-            Place::DropIn => self.primary(folder)?.map(|primary| primary.list.name),
-            _ => None,
-        };
+        let network = primary.filter(|_| self.place == Place::DropIn).map(|it| it.list.name);
         let outdated: Vec<_> = folder
             .drop_ins()
             .filter(|path| network.as_deref() != path.split_once('/').map(|(network, _)| network))
@@ -144,80 +142,73 @@ impl Installation {
         Ok(changes)
     }
 
-    fn writes(&self, folder: &ConfDir) -> Result<Vec<FolderChange>, NotYet> {
+    fn writes(
+        &self,
+        folder: &ConfDir,
+        primary: Option<&Primary>,
+    ) -> Result<Vec<FolderChange>, NotYet> {
         let write = |file: &str, text: String| {
             let is_there = folder.text(file) == Some(&text);
             let change = FolderChange::Write { file: file.to_owned(), text };
             if is_there { Vec::new() } else { vec![change] }
         };
-        if let Place::Standalone(file) = &self.place {
-            return Ok(write(file, self.standalone()));
-        }
-        let Some(primary) = self.primary(folder)? else {
-            let has_own = self.place == Place::Own && folder.text(&self.own_file).is_some();
-            return if has_own { Ok(Vec::new()) } else { Err(NotYet::NoPrimary) };
+        let with_entry = |Primary { file, list }: &Primary| {
+            list.with_entry(&self.entry.to_string())
+                .map_err(|error| NotYet::List { file: file.clone(), error })
         };
-        let with_entry = |file: &str, list: &ConfList| {
-            list.with_entry(&self.entry)
-                .map_err(|error| NotYet::List { file: file.to_owned(), error })
-        };
-        match &self.place {
-            Place::Own if self.own_file > primary.file => {
-                Err(NotYet::SortsBehind { own: self.own_file.clone(), primary: primary.file })
+        match (&self.place, primary) {
+            (Place::Standalone(file), _) => Ok(write(file, self.standalone())),
+            (Place::Own, None) if folder.text(&self.own_file).is_some() => Ok(Vec::new()),
+            (_, None) => Err(NotYet::NoPrimary),
+            (Place::Own, Some(primary)) if self.own_file > primary.file => {
+                let (own, primary) = (self.own_file.clone(), primary.file.clone());
+                Err(NotYet::SortsBehind { own, primary })
             }
-            Place::Own => Ok(write(&self.own_file, with_entry(&primary.file, &primary.list)?)),
-            Place::DropIn if primary.list.is_closed => Err(NotYet::Closed(primary.file)),
-            Place::DropIn => {
+            (Place::Own, Some(primary)) => Ok(write(&self.own_file, with_entry(primary)?)),
+            (Place::DropIn, Some(Primary { file, list })) if list.is_closed => {
+                Err(NotYet::Closed(file.clone()))
+            }
+            (Place::DropIn, Some(Primary { list, .. })) => {
                 let mut changes =
-                    write(&format!("{}/{DROP_IN}", primary.list.name), format!("{}\n", self.entry));
+                    write(&format!("{}/{DROP_IN}", list.name), format!("{}\n", self.entry));
                 if !changes.is_empty() {
                     changes.push(FolderChange::Reload);
                 }
                 Ok(changes)
             }
-            Place::Edit(_) if !primary.file.ends_with(".conflist") => {
-                Err(NotYet::SinglePlugin(primary.file))
+            (Place::Edit(_), Some(Primary { file, .. })) if !file.ends_with(".conflist") => {
+                Err(NotYet::SinglePlugin(file.clone()))
             }
-            Place::Edit(_) => {
-                let entry: Value = serde_json::from_str(&self.entry).unwrap_or_default();
-                if primary.list.has_entry(&entry) {
-                    return Ok(Vec::new());
-                }
-                let text = with_entry(&primary.file, &primary.list)?;
-                Ok(write(&primary.file, text))
+            (Place::Edit(_), Some(primary)) if primary.list.has_entry(&self.entry) => {
+                Ok(Vec::new())
             }
-            Place::Standalone(_) => Ok(Vec::new()),
+            (Place::Edit(_), Some(primary)) => Ok(write(&primary.file, with_entry(primary)?)),
         }
     }
 
     /// Returns the configuration that the entry is chained to.
     fn primary(&self, folder: &ConfDir) -> Result<Option<Primary>, NotYet> {
-        if let Place::Edit(Some(file)) = &self.place {
-            let Some(content) = folder.0.get(file) else { return Ok(None) };
-            let list = content
-                .clone()
-                .and_then(|text| ConfList::parse(file, &text).map_err(|error| error.to_string()));
-            let list = list.map_err(|error| NotYet::Invalid(format!("{file}: {error}")))?;
-            return Ok(Some(Primary { file: file.clone(), list }));
+        match &self.place {
+            Place::Standalone(_) => Ok(None),
+            Place::Edit(Some(file)) => {
+                let Some(content) = folder.0.get(file) else { return Ok(None) };
+                let list = content.clone().and_then(|text| {
+                    ConfList::parse(file, &text).map_err(|error| error.to_string())
+                });
+                let list = list.map_err(|error| NotYet::Invalid(format!("{file}: {error}")))?;
+                Ok(Some(Primary { file: file.clone(), list }))
+            }
+            _ => {
+                let mut ours = vec![self.own_file.as_str(), STANDALONE];
+                ours.extend(OWN_FILES);
+                folder.primary(&ours).map_err(NotYet::Invalid)
+            }
         }
-        let mut ours = vec![self.own_file.as_str()];
-        ours.extend(OWN_FILES);
-        ours.push(STANDALONE);
-        if let Place::Standalone(file) = &self.place {
-            ours.push(file);
-        }
-        folder.primary(&ours).map_err(NotYet::Invalid)
     }
 
     fn own_files(&self, folder: &ConfDir) -> impl Iterator<Item = String> {
-        let named = OWN_FILES.iter().copied().chain([self.own_file.as_str()]);
-        let mut found: Vec<_> = named
-            .filter(|file| folder.text(file).is_some_and(has_our_entry))
-            .map(str::to_owned)
-            .collect();
-        found.sort_unstable();
-        found.dedup();
-        found.into_iter()
+        let names = folder.0.keys().filter(|file| self.is_own(file));
+        names.filter(|file| folder.text(file).is_some_and(has_our_entry)).cloned()
     }
 
     fn is_own(&self, file: &str) -> bool {
@@ -246,10 +237,10 @@ impl Installation {
     }
 
     fn standalone(&self) -> String {
-        let mut config: Value = serde_json::from_str(&self.entry).unwrap_or_default();
+        let mut config = self.entry.clone();
         config["cniVersion"] = VERSION.into();
         config["name"] = TYPE.into();
-        format!("{:#}\n", json!(config))
+        format!("{config:#}\n")
     }
 }
 

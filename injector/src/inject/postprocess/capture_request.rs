@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::json::change::Draft;
-use crate::kubernetes::pod::{INIT_CONTAINERS, find};
+use crate::kubernetes::pod::{INIT_CONTAINERS, VALIDATION, find};
 use crate::settings::annotations::key;
 
 /// Writes the request from the pod's final container. Without that container, the pod gets none.
@@ -33,6 +33,3 @@ fn request(container: &Value) -> Value {
         .collect();
     json!({ "args": args, "env": env })
 }
-
-/// The init container that checks the rules of a plugin.
-const VALIDATION: &str = "istio-validation";

@@ -5,7 +5,9 @@ use serde_json::Value;
 use crate::inject::computed_env::COMPUTED;
 use crate::inject::prepare::path_env::Variables;
 use crate::json::change::{Draft, PathStep};
-use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, find, find_proxy, in_container};
+use crate::kubernetes::pod::{
+    CONTAINERS, INIT_CONTAINERS, PROXY, VALIDATION, find, find_proxy, in_container,
+};
 
 /// Orders the containers as Istio does.
 ///
@@ -61,4 +63,3 @@ fn arrange(draft: &mut Draft, path: &[PathStep<'_>], first: &[&str], last: &[&st
 
 const CORE_DUMP: &str = "enable-core-dump";
 const INIT: &str = "istio-init";
-const VALIDATION: &str = "istio-validation";

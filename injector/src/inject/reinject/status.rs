@@ -289,25 +289,28 @@ pub struct Overrides {
 }
 
 impl Overrides {
-    /// Parses the annotation; empty if the pod has none. Drops entries without a name, as they
-    /// belong to no container.
+    /// Parses the annotation as [`Overrides::parse_pod`] does; empty if it is invalid.
     pub fn from_pod(pod: &Value) -> Self {
-        let text = pod["metadata"]["annotations"][key::OVERRIDES].as_str();
-        let mut overrides = text.and_then(Self::parse).unwrap_or_default();
+        Self::parse_pod(pod).unwrap_or_default()
+    }
+
+    /// Parses the annotation; empty if the pod has none, `None` if it is invalid. Drops entries
+    /// without a name, as they belong to no container.
+    pub fn parse_pod(pod: &Value) -> Option<Self> {
+        let mut overrides = match &pod["metadata"]["annotations"][key::OVERRIDES] {
+            Value::Null => Self::default(),
+            text => match text.as_str()? {
+                "" => Self::default(),
+                text => Self::parse(text)?,
+            },
+        };
         for list in [&mut overrides.containers, &mut overrides.init] {
             list.retain_mut(|container| {
                 pod_schema::spell(PodList::Container, container);
                 container["name"].as_str().is_some_and(|name| !name.is_empty())
             });
         }
-        overrides
-    }
-
-    /// True if the pod has no annotation, or one that can be parsed.
-    pub fn are_valid(pod: &Value) -> bool {
-        let text = &pod["metadata"]["annotations"][key::OVERRIDES];
-        text.is_null()
-            || text.as_str().is_some_and(|text| text.is_empty() || Self::parse(text).is_some())
+        Some(overrides)
     }
 
     fn parse(text: &str) -> Option<Self> {

@@ -39,9 +39,9 @@ pub(super) fn edited(
     let mut text = editor.excerpt(0..end)?;
     // A file without a last line break stays one, so that it can come back byte for byte. In a block
     // scalar, the line break belongs to the value.
-    let last = editor.edits.iter().filter(|edit| edit.range.end == end);
-    if !source.text.ends_with('\n') && last.clone().count() > 0 {
-        if last.clone().any(|edit| edit.text.contains('\n') && ends_in_block_scalar(&edit.text)) {
+    let last: Vec<_> = editor.edits.iter().filter(|edit| edit.range.end == end).collect();
+    if !source.text.ends_with('\n') && !last.is_empty() {
+        if last.iter().any(|edit| edit.text.contains('\n') && ends_in_block_scalar(&edit.text)) {
             text.push_str(source.eol);
         } else if !ends_in_block_scalar(&text) {
             let kept = text.trim_end_matches(['\r', '\n']).len();

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
+use local_files::remove_if_present;
 use pilot_xds::request_stream::RequestStream;
 use pilot_xds::server::{DiscoveryHandler, DiscoveryServer};
 use pilot_xds::service::{DiscoveryService, Variant};
@@ -40,10 +41,7 @@ impl Relay {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(bind)?;
         }
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(bind(error)),
-            _ => {}
-        }
+        remove_if_present(path).map_err(bind)?;
         let listener = UnixListener::bind(path).map_err(bind)?;
         let mode = if self.state.options.shared { 0o666 } else { 0o600 };
         fs::set_permissions(path, Permissions::from_mode(mode)).map_err(bind)?;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use local_files::remove_if_present;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -98,10 +99,7 @@ pub(super) fn listen(path: &Path) -> Result<UnixListener, SocketError> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(error)?;
     }
-    match fs::remove_file(path) {
-        Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(error(cause)),
-        _ => {}
-    }
+    remove_if_present(path).map_err(error)?;
     let listener = UnixListener::bind(path).map_err(error)?;
     fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(error)?;
     Ok(listener)

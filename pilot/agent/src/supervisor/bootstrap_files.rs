@@ -6,6 +6,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use local_files::remove_if_present;
 use serde_json::Value;
 
 /// Folder of bootstrap files.
@@ -58,11 +59,8 @@ impl BootstrapFiles {
 }
 
 pub(super) fn remove(path: &Path) {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::warn!("removing {}: {error}", path.display());
-        }
-        _ => {}
+    if let Err(error) = remove_if_present(path) {
+        tracing::warn!("removing {}: {error}", path.display());
     }
 }
 

@@ -1,10 +1,11 @@
 //! Shared memory of Envoy's hot restart.
 
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+use local_files::remove_if_present;
 use rustix::fs::{Access, access};
 
 use super::abandoned::kill_abandoned;
@@ -33,11 +34,8 @@ impl SharedMemory {
         if self.path.exists() {
             kill_abandoned(&self.path);
         }
-        match fs::remove_file(&self.path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!("removing {}: {error}", self.path.display());
-            }
-            _ => {}
+        if let Err(error) = remove_if_present(&self.path) {
+            tracing::warn!("removing {}: {error}", self.path.display());
         }
     }
 

@@ -9,7 +9,8 @@ fn places() -> [Place; 4] {
 }
 
 fn installation(place: Place) -> Installation {
-    Installation { place, own_file: "00-istio-cni.conflist".to_owned(), entry: ENTRY.to_owned() }
+    let entry = serde_json::from_str(ENTRY).unwrap();
+    Installation { place, own_file: "00-istio-cni.conflist".to_owned(), entry }
 }
 
 fn folder(files: &[(&str, &str)]) -> ConfDir {

@@ -1,4 +1,4 @@
-//! Rate limit of writes to one object.
+//! Rate limit of writes to one object or file.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 /// Two controllers that disagree about an object would otherwise write as fast as they can, which
 /// has taken an API server down (istio/istio#36478).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct WriteBudget {
+pub struct WriteBudget {
     burst: u32,
     interval: SignedDuration,
     left: u32,
@@ -15,13 +15,13 @@ pub(super) struct WriteBudget {
 }
 
 impl WriteBudget {
-    /// Budget with a whole burst.
-    pub(super) fn new(burst: u32, interval: SignedDuration, now: Timestamp) -> Self {
+    /// Creates a budget with a whole burst.
+    pub fn new(burst: u32, interval: SignedDuration, now: Timestamp) -> Self {
         Self { burst, interval, left: burst, counted: now }
     }
 
     /// Takes one write; an error is the time to wait for it.
-    pub(super) fn take(&mut self, now: Timestamp) -> Result<(), SignedDuration> {
+    pub fn take(&mut self, now: Timestamp) -> Result<(), SignedDuration> {
         self.refill(now);
         if self.left == 0 {
             return Err(self.interval - now.duration_since(self.counted));
@@ -74,6 +74,19 @@ mod tests {
         assert_eq!(budget.take(at(1000)), Ok(()));
         assert_eq!(budget.take(at(10)), Err(SignedDuration::from_secs(30)));
         assert_eq!(budget.take(at(40)), Ok(()));
+    }
+
+    #[test]
+    fn some_writes_are_free_and_the_others_wait() {
+        let mut budget = WriteBudget::new(5, SignedDuration::from_secs(5), at(0));
+        let spent = (0..10).filter(|_| budget.take(at(1)).is_ok()).count();
+        assert_eq!(spent, 5);
+        assert_eq!(budget.take(at(3)), Err(SignedDuration::from_secs(3)));
+        assert_eq!(budget.take(at(6)), Ok(()));
+        assert!(budget.take(at(7)).is_err());
+        // After a quiet time it is full again, and not fuller.
+        let spent = (0..10).filter(|_| budget.take(at(1_000)).is_ok()).count();
+        assert_eq!(spent, 5);
     }
 
     proptest! {
