@@ -41,7 +41,9 @@ pub(super) fn to_yaml(text: &str) -> Result<String, ConversionError> {
         match as_json(content(&document)) {
             Some(value) => {
                 let before = &document.text[..document.text.len() - content(&document).len()];
-                yaml.push_str(before);
+                // JSON values need no separators, YAML documents do.
+                let is_apart = before.contains("---") || yaml.is_empty();
+                yaml.push_str(if is_apart { before } else { "---\n" });
                 let value = yaml::to_string(&value).map_err(|problem| error(&document, problem))?;
                 yaml.push_str(&value);
             }
@@ -106,6 +108,13 @@ ports: [080, 0o10]
         assert_eq!(to_json("").unwrap(), "");
         let error = to_json("a: 1\n---\nb: [\n").unwrap_err().to_string();
         assert_eq!(error, "document 2: unclosed bracket '['");
+    }
+
+    #[test]
+    fn json_values_become_documents() {
+        let text = "{\"a\": 1}\n{\"b\": 2}{}\n";
+        assert_eq!(to_yaml(text).unwrap(), "a: 1\n---\nb: 2\n---\n{}\n");
+        assert_eq!(to_json(text).unwrap(), "{\"a\": 1}\n{\"b\": 2}\n{}\n");
     }
 
     #[test]

@@ -147,7 +147,7 @@ words! {
             Fixed("use a name that is a valid label value; the proxy gets this one, but the pod gets no label topology.istio.io/network");
         NAMESPACE_UNKNOWN = "namespace_unknown", "The users that the platform allows are not known, so the proxy runs as 1337",
             Fixed("check that the injector may get, list and watch namespaces");
-        COMMENTS_LOST = "comments_lost", "With `kube-inject`, comments in a container that moves to another list are left out",
+        COMMENTS_LOST = "comments_lost", "With `kube-inject`, comments inside a field that injection rewrites are left out: a handler of a probe, or a container that moves to another list",
             Fixed("write the container under spec.initContainers, or the comments above it");
     }
     "Uninjection" {
@@ -159,6 +159,8 @@ words! {
             Fixed("if the field is not yours, remove it");
         NOT_RECORDED = "not_recorded", "With `uninject`, a field is not exactly as before, because injection does not record it",
             Fixed("compare the field with your own manifest");
+        ABSENT_PART = "absent_part", "With `uninject`, the annotation `sidecar.istio.io/status` names a container or volume that the pod does not have",
+            Fixed("check that the annotation belongs to this pod");
     }
     "Reports: a pod that runs" {
         NO_SIDECAR = "no_sidecar", "The pod has no sidecar, and a new pod would get one",

@@ -1,35 +1,56 @@
-//! Comments that an edit loses.
+//! Comments inside the parts that an edit removes.
 
-use granit_parser::{Event, Parser};
 use json_patch::PatchOperation;
 
-use super::{Edit, Manifest};
+use super::tree::{Item, NodeKind};
+use super::{Edit, Manifest, PodTemplate};
 
 impl Manifest<'_> {
-    /// Returns the lines with comments inside list items that an edit removes, counted from 1 in
-    /// the document. A container that moves to another list is written there without its comments.
+    /// Returns the lines with comments inside fields and list items that an edit removes or
+    /// replaces, counted from 1 in the document. A container that moves to another list is written
+    /// there without its comments.
     pub fn comments_lost(&self, edit: &Edit<'_>) -> Vec<usize> {
-        let Some(root) = &self.root else { return Vec::new() };
-        let taken_out = edit.patch.iter().filter_map(|operation| {
-            let PatchOperation::Remove(remove) = operation else { return None };
-            let inner = remove.path.tokens().map(|token| token.decoded().into_owned());
-            let path: Vec<_> = edit.template.place.iter().cloned().chain(inner).collect();
-            path.last()?.parse::<usize>().ok()?;
-            let (first, rest) = path.split_first()?;
-            let first = root.item(first)?;
-            let item = rest.iter().try_fold(first, |item, token| item.value.item(token))?;
-            Some(item.start..item.end())
+        let removed = edit.patch.iter().filter_map(|operation| {
+            let (path, replaced) = match operation {
+                PatchOperation::Remove(remove) => (&remove.path, false),
+                PatchOperation::Replace(replace) => (&replace.path, true),
+                _ => return None,
+            };
+            let path: Vec<_> = path.tokens().map(|token| token.decoded().into_owned()).collect();
+            let (item, _) = self.item_in_text(edit.template, &path)?;
+            let is_collection = matches!(item.value.kind, NodeKind::Collection(_));
+            (is_collection || !replaced).then(|| item.start..item.end())
         });
-        let text = self.source.text;
-        let ranges: Vec<_> = taken_out.filter(|range| text[range.clone()].contains('#')).collect();
-        if ranges.is_empty() {
-            return Vec::new();
-        }
-        let options = granit_parser::options! { emit_comments: true };
-        let events = Parser::new_from_str_with_options(text, options).map_while(Result::ok);
-        let comments = events.filter(|(event, _)| matches!(event, Event::Comment(..)));
-        let starts = comments.filter_map(|(_, span)| Some(span.byte_range()?.start));
-        let lost = starts.filter(|start| ranges.iter().any(|range| range.contains(start)));
-        lost.map(|start| self.source.place(start).0).collect()
+        let removed: Vec<_> = removed.collect();
+        let comments = self.source.comments(removed.iter());
+        comments.map(|comment| self.source.place(comment.start).0).collect()
+    }
+
+    /// True if comments belong to a field of a pod template: beside its key, above or inside its
+    /// value, or below and indented deeper. False for a field from an alias.
+    pub fn has_comments(&self, template: &PodTemplate, path: &[String]) -> bool {
+        let Some((item, extent)) = self.item_in_text(template, path) else { return false };
+        self.source.comments([item.start..extent].iter()).next().is_some()
+    }
+
+    /// Returns the item of the text at a path in a pod template, and the end of the text that
+    /// belongs to it.
+    pub(super) fn item_in_text(
+        &self,
+        template: &PodTemplate,
+        path: &[String],
+    ) -> Option<(&Item, usize)> {
+        let (last, path) = path.split_last()?;
+        let mut path = template.place.iter().chain(path);
+        let parent =
+            path.try_fold(self.root.as_ref()?, |node, key| Some(&node.item(key)?.value))?;
+        let item = parent.item(last)?;
+        let extent = match &parent.kind {
+            NodeKind::Collection(collection) if !collection.flow => {
+                self.source.extent_end(item.end(), self.source.column(item.start), false)
+            }
+            _ => item.end(),
+        };
+        Some((item, extent))
     }
 }

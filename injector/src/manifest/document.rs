@@ -1,5 +1,7 @@
 //! Splitting of a file into documents.
 
+use serde::de::IgnoredAny;
+
 use super::render::Style;
 
 /// One document of a file, including the separator before it.
@@ -31,17 +33,20 @@ pub(super) enum Role {
 
 impl<'a> Document<'a> {
     /// Splits a file at its separators: lines that start with `---`. As in YAML, a line that starts
-    /// with `...` also ends a document.
+    /// with `...` also ends a document. As in kubectl, JSON values need no separators.
     pub fn split(text: &'a str) -> Vec<Self> {
         let mut documents = Vec::new();
         let mut part = Part { start: 0, line: 1, state: State::Nothing };
         let mut number = 0;
         let mut position = 0;
         let mut finish = |part: &Part, end: usize| {
-            number += usize::from(part.state == State::Content);
-            if part.start < end {
-                let (text, role) = (&text[part.start..end], Role::Whole);
-                documents.push(Self { text, number, line: part.line, role });
+            let mut line = part.line;
+            for text in json_values(&text[part.start..end]) {
+                number += usize::from(part.state == State::Content);
+                if !text.is_empty() {
+                    documents.push(Self { text, number, line, role: Role::Whole });
+                }
+                line += text.matches('\n').count();
             }
         };
         for (line_number, line) in (1..).zip(text.split_inclusive('\n')) {
@@ -63,6 +68,38 @@ impl<'a> Document<'a> {
         finish(&part, text.len());
         documents
     }
+}
+
+/// Splits a text that consists of several JSON values after them; each has the rest of its last
+/// line. Any other text stays whole.
+fn json_values(text: &str) -> Vec<&str> {
+    let bare = text.trim_start_matches('\u{feff}');
+    let json = if is_marker(bare, "---") { &bare[3..] } else { bare }.trim_start();
+    if !json.starts_with('{') {
+        return vec![text];
+    }
+    let start = text.len() - json.len();
+    let mut values = serde_json::Deserializer::from_str(json).into_iter::<IgnoredAny>();
+    let mut ends = vec![0];
+    while let Some(value) = values.next() {
+        if value.is_err() {
+            return vec![text];
+        }
+        let end = start + values.byte_offset();
+        let (space, line_break) = match text[end..].split_once('\n') {
+            Some((space, _)) => (space, 1),
+            None => (&text[end..], 0),
+        };
+        let is_last_in_line = space.trim().is_empty();
+        ends.push(if is_last_in_line { end + space.len() + line_break } else { end });
+    }
+    ends.pop();
+    let mut ends = ends.into_iter().chain([text.len()]).peekable();
+    let mut parts = Vec::new();
+    while let (Some(start), Some(&end)) = (ends.next(), ends.peek()) {
+        parts.push(&text[start..end]);
+    }
+    parts
 }
 
 struct Part {
@@ -102,6 +139,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn json_values_need_no_separators() {
+        let texts = |text| {
+            let parts = Document::split(text);
+            parts.into_iter().map(|part| (part.text, part.number, part.line)).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            texts("\u{feff}--- {\n\"a\": 1} \r\n\n {}{}\n---\nb: 1\n"),
+            [
+                ("\u{feff}--- {\n\"a\": 1} \r\n", 1, 1),
+                ("\n {}", 2, 3),
+                ("{}\n", 3, 4),
+                ("---\nb: 1\n", 4, 5)
+            ]
+        );
+        for whole in ["{\"a\": 1}\n\n", "{\"a\": 1}\n{\"b\": ]}", "{a: 1}\n", "{}\n# c\n{}\n"] {
+            assert_eq!(texts(whole), [(whole, 1, 1)]);
+        }
+    }
+
+    #[test]
     fn documents_are_split_as_in_yaml_and_kubectl() {
         let texts = |text| {
             let parts = Document::split(text);
@@ -123,7 +180,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn split_documents_concatenate_to_the_text(text in "([-.%#a \u{feff}]{0,4}\r?\n){0,12}[-a]{0,4}") {
+        fn split_documents_concatenate_to_the_text(text in "([-.%#a{} \u{feff}]{0,4}\r?\n){0,12}[-a]{0,4}") {
             let parts = Document::split(&text);
             prop_assert_eq!(parts.iter().map(|part| part.text).collect::<String>(), text);
         }

@@ -120,11 +120,8 @@ impl<'a> Manifest<'a> {
     /// Returns the line, from 1 in the document, of a field of a pod template, by the keys that
     /// lead to it. `None` without a key, and for a field from an alias.
     pub fn line_of(&self, template: &PodTemplate, path: &[String]) -> Option<usize> {
-        let (last, path) = path.split_last()?;
-        let mut path = template.place.iter().chain(path);
-        let parent =
-            path.try_fold(self.root.as_ref()?, |node, key| Some(&node.item(key)?.value))?;
-        Some(self.source.place(parent.item(last)?.start).0)
+        let (item, _) = self.item_in_text(template, path)?;
+        Some(self.source.place(item.start).0)
     }
 
     /// Returns the text with these edits.

@@ -1,5 +1,9 @@
 //! Text of a document: its lines, and the trivia between its nodes.
 
+use std::ops::Range;
+
+use granit_parser::{Event, Parser};
+
 /// A text with functions for positions in it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source<'a> {
@@ -152,6 +156,22 @@ impl<'a> Source<'a> {
             position = line + rest.len();
         }
         extent
+    }
+
+    /// Returns the comments that start in these parts of the text.
+    pub(super) fn comments<'r>(
+        &self,
+        parts: impl Iterator<Item = &'r Range<usize>>,
+    ) -> impl Iterator<Item = Range<usize>> {
+        let parts: Vec<_> =
+            parts.filter(|part| self.text[Range::clone(part)].contains('#')).cloned().collect();
+        // Only the parser tells a comment from a `#` in a value.
+        let text = if parts.is_empty() { "" } else { self.text };
+        let options = granit_parser::options! { emit_comments: true };
+        let events = Parser::new_from_str_with_options(text, options).map_while(Result::ok);
+        let comments = events.filter(|(event, _)| matches!(event, Event::Comment(..)));
+        let ranges = comments.filter_map(|(_, span)| span.byte_range());
+        ranges.filter(move |range| parts.iter().any(|part| part.contains(&range.start)))
     }
 
     /// Returns the start of the comment lines directly above an item, in its own column and below

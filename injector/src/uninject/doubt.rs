@@ -1,9 +1,12 @@
 //! Doubts: fields whose value before injection is not certain.
 
+use std::collections::HashSet;
+
 use reason::{Reason, words};
 use serde_json::Value;
 
-use crate::kubernetes::pod::annotation;
+use crate::inject::reinject::status::{InjectionStatus, STATUS};
+use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, annotation};
 use crate::settings::annotations::key;
 use crate::settings::template_names::BUILT_IN;
 
@@ -22,6 +25,27 @@ pub(super) fn may_be_injected(field: &str) -> Reason {
 /// Returns the doubt about a value that injection replaced and did not record.
 pub(super) fn not_recorded(message: String) -> Reason {
     Reason::new(words::NOT_RECORDED, message)
+}
+
+/// Returns the doubts about containers and volumes that only the status has.
+pub(super) fn absent_parts(
+    injected: &Value,
+    status: &InjectionStatus,
+) -> impl Iterator<Item = Reason> {
+    let names = |list: &str| {
+        let items = injected["spec"][list].as_array().into_iter().flatten();
+        items.filter_map(|item| item["name"].as_str()).collect::<HashSet<_>>()
+    };
+    let present = &names(CONTAINERS) | &names(INIT_CONTAINERS);
+    let containers = status.names().filter(move |name| !present.contains(name));
+    let present = names("volumes");
+    let volumes = status.volumes().iter().map(String::as_str);
+    let volumes = volumes.filter(move |name| !present.contains(name));
+    let containers = containers.map(|name| ("container", name));
+    containers.chain(volumes.map(|name| ("volume", name))).map(|(kind, name)| {
+        let message = format!("annotation {STATUS} names the {kind} {name}, which is not there");
+        Reason::new(words::ABSENT_PART, message)
+    })
 }
 
 /// Returns the doubts about templates of the user, which can change any field.

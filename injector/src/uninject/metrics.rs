@@ -36,8 +36,16 @@ pub(super) fn restore(
         );
         doubts.push(doubt::not_recorded(message));
     }
-    let config = proxy_env(injected, SCRAPE_CONFIG).and_then(short::parse);
-    let config: Value = config.unwrap_or_default();
+    let text = proxy_env(injected, SCRAPE_CONFIG).filter(|text| !text.is_empty());
+    let config: Option<Value> = text.and_then(short::parse);
+    if text.is_some() && !config.as_ref().is_some_and(Value::is_object) {
+        let message = format!(
+            "{port}, {path} and {scrape} are removed: variable {SCRAPE_CONFIG} of istio-proxy is \
+             not the JSON of injection"
+        );
+        doubts.push(doubt::not_recorded(message));
+    }
+    let config = config.unwrap_or_default();
     let targets: Vec<_> = config["targets"].as_array().into_iter().flatten().collect();
     for (key, field) in [(port, "port"), (path, "path"), (scrape, "scrape")] {
         let value = config[field].as_str().unwrap_or_default();

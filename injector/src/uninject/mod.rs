@@ -61,6 +61,7 @@ pub fn uninject(
         return Err(UninjectError::Overrides(text.to_string()));
     };
     let mut doubts: Vec<_> = doubt::other_templates(injected).collect();
+    doubts.extend(doubt::absent_parts(injected, &status));
     let mut pod = injected.clone();
     containers::restore(&mut pod, injected, &status, &overrides, &mut doubts);
     if let Some(name) = containers::not_named(&pod, &overrides) {

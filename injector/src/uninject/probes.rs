@@ -10,11 +10,18 @@ use crate::json::short;
 use crate::kubernetes::pod::proxy_env;
 
 /// Original handlers, as injection passed them to the agent, by the agent's path.
-pub(super) struct Probers(Map<String, Value>);
+pub(super) struct Probers {
+    handlers: Map<String, Value>,
+    /// True if the environment of the proxy does not hold the handlers, but another text.
+    is_invalid: bool,
+}
 
 impl Probers {
     pub(super) fn from_pod(pod: &Value) -> Self {
-        Self(proxy_env(pod, PROBERS).and_then(short::parse).unwrap_or_default())
+        let text = proxy_env(pod, PROBERS).filter(|text| !text.is_empty());
+        let handlers = text.map(short::parse);
+        let is_invalid = matches!(handlers, Some(None));
+        Self { handlers: handlers.flatten().unwrap_or_default(), is_invalid }
     }
 
     /// Restores the handlers of a container that the agent calls.
@@ -30,13 +37,15 @@ impl Probers {
                 .filter(|handler| handler["httpGet"]["path"] == path);
             let Some(handler) = handler.and_then(Value::as_object_mut) else { continue };
             let field = field(list, &name, kind);
-            let prober = self.0.get(&path);
+            let prober = self.handlers.get(&path);
             let restored = prober.and_then(|prober| Some((prober, put_back(handler, prober)?)));
             let Some((prober, action)) = restored else {
-                let message = format!(
-                    "{field} still calls the agent: the environment of istio-proxy has no handler \
-                     {path}"
-                );
+                let cause = if self.is_invalid {
+                    format!("variable {PROBERS} of istio-proxy is not the JSON of injection")
+                } else {
+                    format!("the environment of istio-proxy has no handler {path}")
+                };
+                let message = format!("{field} still calls the agent: {cause}");
                 doubts.push(doubt::not_recorded(message));
                 continue;
             };

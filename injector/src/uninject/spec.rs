@@ -6,7 +6,7 @@ use reason::Reason;
 use serde_json::Value;
 
 use super::{doubt, remove_if_empty};
-use crate::inject::reinject::status::InjectionStatus;
+use crate::inject::reinject::status::{InjectionStatus, STATUS};
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, annotation};
 use crate::kubernetes::pod_schema::PodList;
 use crate::overlay::gateway::UNPRIVILEGED_PORTS;
@@ -34,6 +34,11 @@ fn restore_volumes(pod: &mut Value, status: &InjectionStatus, doubts: &mut Vec<R
     volumes.retain(|volume| {
         let name = name(volume);
         if !injected.contains(&*name) {
+            let is_like_injected = VOLUMES.iter().any(|(injected, _)| *injected == name)
+                && !mounted.contains(&name)
+                && !has_another_source(volume, &name);
+            let field = format!("volume {name}, which the annotation {STATUS} does not name,");
+            doubts.extend(is_like_injected.then(|| doubt::may_be_injected(&field)));
             return true;
         }
         let own = mounted.contains(&name) || has_another_source(volume, &name);
@@ -48,8 +53,9 @@ fn restore_volumes(pod: &mut Value, status: &InjectionStatus, doubts: &mut Vec<R
 }
 
 fn has_another_source(volume: &Value, name: &str) -> bool {
-    let source = SOURCES.iter().find(|(injected, _)| *injected == name);
-    source.is_some_and(|(_, source)| volume.get(source).is_none())
+    let source = VOLUMES.iter().find(|(injected, _)| *injected == name);
+    let source = source.and_then(|(_, source)| *source);
+    source.is_some_and(|source| volume.get(source).is_none())
 }
 
 /// Returns the names of the volumes that the containers use.
@@ -124,12 +130,17 @@ fn name(object: &Value) -> String {
     object["name"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Injected volumes that have the same source by all templates.
-const SOURCES: [(&str, &str); 4] = [
-    ("istio-data", "emptyDir"),
-    ("istio-envoy", "emptyDir"),
-    ("istio-podinfo", "downwardAPI"),
-    ("istio-token", "projected"),
+/// Volumes of the built-in templates, with the source of those that have the same one in all.
+const VOLUMES: [(&str, Option<&str>); 9] = [
+    ("credential-socket", None),
+    ("istio-ca-crl", None),
+    ("istio-data", Some("emptyDir")),
+    ("istio-envoy", Some("emptyDir")),
+    ("istio-podinfo", Some("downwardAPI")),
+    ("istio-token", Some("projected")),
+    ("istiod-ca-cert", None),
+    ("workload-certs", None),
+    ("workload-socket", None),
 ];
 
 /// Domain that Istio's documentation gives for its value `global.podDNSSearchNamespaces`.

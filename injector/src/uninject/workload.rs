@@ -25,9 +25,33 @@ pub fn uninject_template(
         let mut job = template.clone();
         job.place.truncate(job.place.len() - IN_A_JOB.len());
         let uninjection = uninject_job(manifest.pod(&job), &origin)?;
-        return Ok(uninjection.map(|uninjection| (job, uninjection)));
+        return Ok(uninjection.map(|found| (job.clone(), with_comments(found, manifest, &job))));
     }
-    Ok(uninject(pod, &origin)?.map(|uninjection| (template.clone(), uninjection)))
+    let uninjection = uninject(pod, &origin)?;
+    Ok(uninjection.map(|found| (template.clone(), with_comments(found, manifest, template))))
+}
+
+/// Keeps the keys of empty fields that have comments of the author, with the value null.
+fn with_comments(
+    mut uninjection: Uninjection,
+    manifest: &Manifest<'_>,
+    template: &PodTemplate,
+) -> Uninjection {
+    let injected = manifest.pod(template);
+    for path in FILLED {
+        let path: Vec<_> = path.iter().map(|key| (*key).to_owned()).collect();
+        let pointer = format!("/{}", path.join("/"));
+        let is_gone =
+            injected.pointer(&pointer).is_some() && uninjection.pod.pointer(&pointer).is_none();
+        if is_gone && manifest.has_comments(template, &path) {
+            let mut field = &mut uninjection.pod;
+            for key in &path {
+                field = &mut field[key.as_str()];
+            }
+        }
+    }
+    uninjection.change = difference(injected, &uninjection.pod);
+    uninjection
 }
 
 /// Removes an injection whose labels and annotations are in the metadata of the job template.
@@ -46,6 +70,19 @@ fn uninject_job(job: &Value, origin: &Origin<'_>) -> Result<Option<Uninjection>,
     let change = difference(job, &pod);
     Ok(Some(Uninjection { pod, change, doubts }))
 }
+
+/// Maps and lists that injection fills if they are empty, inner ones first.
+const FILLED: [&[&str]; 9] = [
+    &["metadata", "annotations"],
+    &["metadata", "labels"],
+    &["metadata"],
+    &["spec", "dnsConfig", "searches"],
+    &["spec", "dnsConfig"],
+    &["spec", "imagePullSecrets"],
+    &["spec", "initContainers"],
+    &["spec", "securityContext"],
+    &["spec", "volumes"],
+];
 
 /// Path from a `CronJob` to its pod template.
 const IN_A_CRON_JOB: [&str; 4] = ["spec", "jobTemplate", "spec", "template"];

@@ -35,6 +35,10 @@ proptest! {
         if only_added && doubts.is_empty() {
             prop_assert_eq!(&restored, &text);
         }
+        // A field in doubt goes with its comment.
+        if doubts.is_empty() {
+            prop_assert_eq!(restored.matches(COMMENT).count(), injected.matches(COMMENT).count());
+        }
         prop_assert_eq!(restored_text(&restored), (restored.clone(), Vec::new()));
     }
 
@@ -64,14 +68,14 @@ struct Layout {
     eol: &'static str,
     start: &'static str,
     final_break: bool,
-    /// Chooses the keys with a comment above.
-    comments: Vec<Index>,
+    /// Chooses the keys with a comment, and its place: above or beside.
+    comments: Vec<(Index, bool)>,
 }
 
 fn layout() -> impl Strategy<Value = Layout> {
     let eol = prop::sample::select(vec!["\n", "\r\n"]);
     let start = prop::sample::select(vec!["", "---\n", "\u{feff}", "# first\n"]);
-    let comments = prop::collection::vec(any::<Index>(), 0..4);
+    let comments = prop::collection::vec(any::<(Index, bool)>(), 0..4);
     (1..4_usize, 0..3_usize, eol, start, any::<bool>(), comments).prop_map(
         |(step, dash, eol, start, final_break, comments)| Layout {
             step,
@@ -88,11 +92,14 @@ impl Layout {
     fn text(&self, pod: Value) -> String {
         let mut lines = vec!["apiVersion: v1".to_owned(), "kind: Pod".to_owned()];
         self.write(&without_assumed(pod), 0, &mut lines);
-        for comment in &self.comments {
+        for (comment, beside) in &self.comments {
             let line = comment.index(lines.len());
+            if *beside {
+                lines[line].push_str(COMMENT);
+                continue;
+            }
             let indent = lines[line].len() - lines[line].trim_start().len();
-            let text = format!("{}# of the author", " ".repeat(indent));
-            lines.insert(line, text);
+            lines.insert(line, " ".repeat(indent) + COMMENT.trim_start());
         }
         let mut text = self.start.replace('\n', self.eol) + &lines.join(self.eol);
         if self.final_break {
@@ -125,6 +132,47 @@ impl Layout {
         }
     }
 }
+
+#[test]
+fn comments_of_empty_fields_stay() {
+    let beside = EMPTY.replace("annotations:\n        # none", "annotations: {} # none");
+    let flow = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, labels: {app: web}}   # of it\n\
+                spec: {\n  volumes: [],   # none\n  # the one\n  containers: [\n    \
+                {name: web, image: a}, # c\n  ],   # after\n}\n";
+    let flow_end = flow.replace("],   # after", "]   # after");
+    for (text, expected) in [
+        (EMPTY, EMPTY),
+        (&EMPTY.replace('\n', "\r\n"), &EMPTY.replace('\n', "\r\n")),
+        (&beside, &beside.replace(": {} #", ": #")),
+        (flow, &flow.replace("volumes: [],   ", "   ")),
+        (&flow_end, &flow_end.replace("volumes: [],   ", "   ")),
+    ] {
+        let injected = injected(text, &PARSED[0][0]).unwrap();
+        assert_eq!(restored_text(&injected).0, *expected, "{injected}");
+    }
+}
+
+/// A pod with empty fields that hold comments.
+const EMPTY: &str = "\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+  labels: # many
+    # later: one
+    # and: another
+  annotations:
+        # none
+spec:
+  volumes:
+    # - name: data
+  initContainers: # soon
+  containers:
+  - name: web
+    image: a # '#'
+";
+
+const COMMENT: &str = " # of the author";
 
 /// Leaves out labels and annotations with values that injection writes itself: they come back as
 /// absent ones (docs/uninject.md).

@@ -181,7 +181,7 @@ fn namespace_of<'a>(pod: &'a Value, template: &'a PodTemplate, default: &'a str)
 fn comments_lost(lines: &[String]) -> Reason {
     let lines = lines.join(", ");
     let message = format!(
-        "the comments of line {lines} are lost, because their container moves to another list"
+        "the comments of line {lines} are lost, because injection rewrites the field around them"
     );
     Reason::new(words::COMMENTS_LOST, message)
 }

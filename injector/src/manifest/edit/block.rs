@@ -1,5 +1,7 @@
 //! Edits of block collections: whole lines are added and removed, with their comments.
 
+use std::ops::Range;
+
 use documents::yaml::YamlError;
 use serde_json::Value;
 
@@ -160,6 +162,11 @@ impl Editor<'_> {
         let beside = hanging(&beside, column, eol);
         let line_end = source.line_end(node.end);
         self.certain &= !source.text[after..line_end].contains('#');
+        if value.is_null() {
+            let extent = source.extent_end(item.end(), column, false);
+            self.replace(after..line_end, self.emptied(after..line_end, extent));
+            return Ok(());
+        }
         let end = if node.block { line_end } else { node.end };
         if source.text[after..node.start].contains('#') {
             // Comments above the value stay. A comment after the value gets a line of its own if the
@@ -183,6 +190,27 @@ impl Editor<'_> {
             self.replace(after..node.end, format!(" {value}"));
         }
         Ok(())
+    }
+
+    /// Returns the text after a key or a dash without its value: the comments there. Without
+    /// comments up to `extent`, it is `null`.
+    fn emptied(&self, value: Range<usize>, extent: usize) -> String {
+        let source = self.source;
+        let comments: Vec<_> = source.comments([value.start..extent].iter()).collect();
+        if comments.is_empty() {
+            return " null".to_owned();
+        }
+        let mut text = String::new();
+        for comment in comments.into_iter().take_while(|comment| comment.start < value.end) {
+            if source.line_start(comment.start) > value.start {
+                text.push_str(source.eol);
+                text.push_str(source.line_indent(comment.start));
+            } else {
+                text.push(' ');
+            }
+            text.push_str(&source.text[comment]);
+        }
+        text
     }
 }
 

@@ -1,5 +1,7 @@
 //! Edits of flow collections (in brackets): items are added and removed with their commas.
 
+use std::ops::Range;
+
 use documents::yaml::YamlError;
 use serde_json::Value;
 
@@ -83,15 +85,42 @@ impl Editor<'_> {
             let gone = (at..items.len()).take_while(|at| kept.binary_search(at).is_err()).count();
             let next = at + gone;
             if gone > 0 {
-                let range = match (items.get(next), at.checked_sub(1)) {
-                    (Some(next), _) => items[at].start..next.start,
-                    (None, Some(before)) => items[before].end()..items[next - 1].end(),
-                    (None, None) => items[at].start..items[next - 1].end(),
-                };
-                self.replace(range, String::new());
+                let (start, end) = (items[at].start, items[next - 1].end());
+                match (items.get(next), at.checked_sub(1)) {
+                    (Some(next), _) => self.delete_before_next(start..end, next.start),
+                    (None, Some(before)) => self.delete_last(items[before].end(), start..end),
+                    (None, None) => self.replace(start..end, String::new()),
+                }
             }
             at = next + 1;
         }
+    }
+
+    /// Deletes items with the comma after them. The comments behind the comma stay.
+    fn delete_before_next(&mut self, items: Range<usize>, next: usize) {
+        let source = self.source;
+        let comma = source.skip_trivia(items.end);
+        let is_commented = source.text[items.end..next].contains('#');
+        let end = if is_commented && comma < next { comma + 1 } else { next };
+        self.replace(items.start..end, String::new());
+    }
+
+    /// Deletes the last items, which follow an item that ends at `before`. The comments between
+    /// stay, and so does the comma before them if there is one after the last item.
+    fn delete_last(&mut self, before: usize, items: Range<usize>) {
+        let source = self.source;
+        let between = &source.text[before..items.start];
+        if !between.contains('#') {
+            return self.replace(before..items.end, String::new());
+        }
+        let after = source.skip_trivia(items.end);
+        let is_followed = source.byte(after) == Some(b',') && after == items.end;
+        let comma = source.skip_trivia(before);
+        if !is_followed && comma < items.start {
+            self.replace(comma..comma + 1, String::new());
+        }
+        let end = if is_followed { after + 1 } else { items.end };
+        self.replace(before + between.trim_end().len()..end, String::new());
     }
 
     /// Replaces the value of an item.
