@@ -49,6 +49,7 @@ proptest! {
         ports in prop::collection::vec(any::<u16>(), 0..5),
         ranges in prop::collection::vec((any::<IpAddr>(), 0..=32u8), 0..5),
         owners in prop::collection::vec(0..u32::MAX, 1..4),
+        interfaces in prop::sample::subsequence(vec!["-c=eth1", "-c=eth2,eth3", "-k=tap0", "-k=tap1,eth2", "-m=TPROXY"], 0..3),
         dual_stack: bool,
     ) {
         let joined = |values: Vec<String>| values.join(",");
@@ -65,7 +66,9 @@ proptest! {
             format!("-u={owners}"),
             format!("--dual-stack={dual_stack}"),
         ];
-        let args = Args::parse(words.map(OsString::from), &Environment::new()).expect("flags");
+        let words = words.into_iter().map(OsString::from);
+        let words = words.chain(interfaces.into_iter().map(OsString::from));
+        let args = Args::parse(words, &Environment::new()).expect("flags");
         let addresses = vec!["10.0.0.5".parse().unwrap(), "fd00::5".parse().unwrap()];
         let surroundings = PodEnvironment { addresses, ..PodEnvironment::default() };
         let (config, _) = Config::read(&args, &surroundings).expect("valid values");
@@ -81,6 +84,11 @@ fn check(plan: &Plan) {
     let svg = capture_svg::svg(&picture);
     roxmltree::Document::parse(&svg).expect("XML");
     assert!(mermaid::capture(&picture).lines().count() > 5);
+    let names = picture.lanes.iter().map(|lane| (lane.path.is_inbound(), lane.words(usize::MAX)));
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    let twins = names.windows(2).find(|pair| pair[0] == pair[1]);
+    assert!(twins.is_none(), "{twins:?}: {:#?}", picture.lanes);
     for rule in &plan.rules {
         if let Verdict::Jump(target) = rule.verdict {
             assert!(target.base(rule.table).is_none());

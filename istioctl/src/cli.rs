@@ -1,6 +1,7 @@
 //! Commands and shared flags of `istioctl`.
 
 use clap::{Parser, Subcommand};
+use kube_access::names;
 
 use crate::analyze::Analyze;
 use crate::client_flags::ClientFlags;
@@ -33,7 +34,8 @@ pub(super) struct Cli {
         global = true,
         value_name = "NAMESPACE",
         default_value = "",
-        hide_default_value = true
+        hide_default_value = true,
+        value_parser = names::label_or_nothing
     )]
     namespace: String,
     /// The control plane's namespace, if a cluster is used
@@ -42,7 +44,8 @@ pub(super) struct Cli {
         long = "istioNamespace",
         global = true,
         value_name = "NAMESPACE",
-        default_value = "istio-system"
+        default_value = "istio-system",
+        value_parser = names::label
     )]
     istio_namespace: String,
     #[command(flatten)]
@@ -88,10 +91,7 @@ impl Cli {
     /// Applies the flags about messages and colours to the streams.
     pub(super) fn apply(&self, streams: &mut Streams<'_>) {
         streams.quiet = self.quiet;
-        if let Some(color) = self.color {
-            streams.terminal.color_output = color;
-            streams.terminal.color_messages = color;
-        }
+        streams.terminal.apply(self.color);
     }
 
     pub(super) fn run(

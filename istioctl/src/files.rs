@@ -1,9 +1,10 @@
 //! Edited files, and the forms in which they are written.
 
+use std::path::{Component, Path};
 use std::{fmt, fs};
 
 use anyhow::{Context, ensure};
-use injector::manifest::{Document, ManifestError};
+use injector::manifest::{Document, ManifestError, PodTemplateRule};
 use local_files::replace_regular_file;
 
 use crate::conversion::{self, ConversionError};
@@ -81,6 +82,25 @@ pub(super) fn each_finding<'a>(
     files: &'a [EditedFile<'_>],
 ) -> impl Iterator<Item = (&'a InputFile, &'a Finding)> {
     files.iter().flat_map(|file| file.findings.iter().map(|finding| (file.file, finding)))
+}
+
+/// Warns of rules by which no pod template was found.
+pub(super) fn warn_of_unused_rules(
+    rules: &[PodTemplateRule],
+    files: &[EditedFile<'_>],
+    streams: &mut Streams<'_>,
+) {
+    for rule in rules {
+        let is_used = each_finding(files).any(|(_, finding)| {
+            finding.template.as_ref().is_some_and(|path| rule.names(path, &finding.object))
+        });
+        if !is_used {
+            streams.say(&format!(
+                "warning: --pod-template {rule}: no object has a pod template there\n  hint: \
+                 compare kind, API group and path with the objects"
+            ));
+        }
+    }
 }
 
 impl Destination<'_> {
@@ -186,11 +206,11 @@ impl TextForm {
         match self {
             Self::Diff => Ok(in_order(&files, |file| {
                 let name = match &file.file.path {
-                    Some(path) => path.display().to_string(),
+                    Some(path) => name_in_diff(path),
                     None => STANDARD.to_owned(),
                 };
                 let parts = file.parts.iter().map(|(old, new)| (*old, new.as_str()));
-                unified_diff(name.trim_start_matches("./").trim_start_matches('/'), parts)
+                unified_diff(&name, parts)
             })),
             Self::Json => Ok(converted(&files, conversion::to_json)?
                 .into_iter()
@@ -214,6 +234,15 @@ impl TextForm {
             }
         }
     }
+}
+
+/// Returns the name of a file for `patch -p1` in the working directory, or in `/` for an absolute
+/// path and one outside the working directory: `patch` and git accept no `..`.
+fn name_in_diff(path: &Path) -> String {
+    let is_outside = path.components().any(|part| part == Component::ParentDir);
+    let found = if is_outside { fs::canonicalize(path).ok() } else { None };
+    let name = found.as_deref().unwrap_or(path).to_string_lossy();
+    name.trim_start_matches("./").trim_start_matches('/').to_owned()
 }
 
 /// Returns the new text of each file after a conversion.

@@ -7,6 +7,8 @@ use injector::kubernetes::workload::Workload;
 use json_patch::Patch;
 use reason::Reason;
 
+use crate::printable::Printable;
+
 /// Result for a pod template, or for an object without one.
 #[derive(Debug)]
 pub(super) struct Finding {
@@ -93,8 +95,10 @@ impl fmt::Display for Title<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Workload { kind, name, namespace, .. } = self.0;
         let space = if kind.is_empty() { "" } else { " " };
+        let [kind, name, namespace] =
+            [kind, name, namespace].map(|text| Printable(text).to_string());
         match (namespace.as_str(), name.as_str()) {
-            ("", "") => f.write_str(kind),
+            ("", "") => f.write_str(&kind),
             ("", name) => write!(f, "{kind}{space}\"{name}\""),
             (namespace, name) => write!(f, "{kind}{space}\"{namespace}/{name}\""),
         }

@@ -7,11 +7,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, ensure};
 use clap::Args;
 use injector::manifest::PodTemplateRule;
 
 use crate::output_flags::Destination;
+use crate::printable::Printable;
 use crate::{Failure, Streams};
 
 /// Flags that name the input files.
@@ -121,7 +122,7 @@ impl InputFile {
 impl fmt::Display for InputFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.path {
-            Some(path) => path.display().fmt(f),
+            Some(path) => Printable(&path.to_string_lossy()).fmt(f),
             None => f.write_str("standard input"),
         }
     }
@@ -141,6 +142,9 @@ fn walk(directory: &Path, recursive: bool, files: &mut Vec<PathBuf>) -> anyhow::
                 walk(&path, recursive, files)?;
             }
         } else if is_manifest(&path) && !path.is_dir() {
+            // A pipe would wait for a writer.
+            let is_other = fs::metadata(&path).is_ok_and(|found| !found.is_file());
+            ensure!(!is_other, "{}: not a regular file{}", path.display(), NAME_IT);
             files.push(path);
         }
     }
@@ -155,6 +159,8 @@ fn is_manifest(path: &Path) -> bool {
 
 /// File name that means standard input or output.
 pub(crate) const STANDARD: &str = "-";
+
+const NAME_IT: &str = "\n  hint: to read a pipe, name it with --filename";
 
 const NO_FILE: &str = "error: --in-place: standard input is not a file\n  hint: name files or \
                        directories with --filename";

@@ -25,6 +25,7 @@ mod output;
 mod output_flags;
 mod parallel;
 mod pod_port;
+mod printable;
 mod program;
 mod progress;
 mod proxy_config;
@@ -49,7 +50,7 @@ use clap::FromArgMatches as _;
 use cli::Cli;
 use completion::complete_for_kubectl;
 use exit_code::{CommandOutcome, FAILED, INVALID_USAGE};
-use kube_access::with_causes;
+use kube_access::{is_unanswered, with_causes};
 use program::Program;
 pub use streams::{Streams, Terminal};
 
@@ -60,6 +61,7 @@ pub use streams::{Streams, Terminal};
 /// issues. A reader that closes the output early is not a failure.
 pub fn run(args: impl IntoIterator<Item = OsString>, streams: &mut Streams<'_>) -> ExitCode {
     let args: Vec<_> = args.into_iter().collect();
+    streams.terminal.apply(color_in(&args));
     let program = Program::from_path(args.first().map(OsString::as_os_str));
     let result = match program {
         Program::KubectlCompletion => {
@@ -86,7 +88,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>, streams: &mut Streams<'_>) 
         Ok(outcome) => outcome.into(),
         Err(Failure::Errors(errors)) => {
             for error in errors {
-                streams.complain(&format!("error: {}", with_causes(error.as_ref())));
+                let hint = if is_unanswered(error.as_ref()) { NO_ANSWER } else { "" };
+                streams.complain(&format!("error: {}{hint}", with_causes(error.as_ref())));
             }
             ExitCode::from(FAILED)
         }
@@ -95,6 +98,15 @@ pub fn run(args: impl IntoIterator<Item = OsString>, streams: &mut Streams<'_>) 
             ExitCode::from(INVALID_USAGE)
         }
     }
+}
+
+/// Returns the value of `--color`, which messages about an invalid command line follow too.
+fn color_in(args: &[OsString]) -> Option<bool> {
+    args.iter().rev().find_map(|arg| match arg.to_str()? {
+        "--color" | "--color=true" => Some(true),
+        "--color=false" => Some(false),
+        _ => None,
+    })
 }
 
 fn parse(program: Program, args: Vec<OsString>) -> Result<Cli, clap::Error> {
@@ -117,6 +129,9 @@ impl Failure {
         Self::Errors(vec![error])
     }
 }
+
+const NO_ANSWER: &str = "\n  hint: check that the API server runs and is reachable from here; \
+                         --kubeconfig and --context select another cluster";
 
 /// The version in the form of every output.
 const VERSION: &str = concat!("Outrigger ", env!("CARGO_PKG_VERSION"));

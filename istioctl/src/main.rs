@@ -11,9 +11,13 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
+    // The library takes any value of the variable for a wish.
+    let forced = std::env::var_os("CLICOLOR_FORCE").is_none_or(|value| value != "0");
     let terminal = Terminal {
-        color_output: AutoStream::choice(&stdout()) != ColorChoice::Never,
-        color_messages: AutoStream::choice(&stderr()) != ColorChoice::Never,
+        color_output: AutoStream::choice(&stdout()) != ColorChoice::Never
+            && (forced || stdout().is_terminal()),
+        color_messages: AutoStream::choice(&stderr()) != ColorChoice::Never
+            && (forced || stderr().is_terminal()),
         progress: stderr().is_terminal(),
     };
     let (mut input, mut output) = (std::io::stdin().lock(), stdout().lock());

@@ -18,7 +18,7 @@ pub(super) struct OutputFlags {
         short,
         long,
         value_name = "FORM|FILE",
-        value_parser = OsStringValueParser::new().map(Output::new)
+        value_parser = OsStringValueParser::new().try_map(Output::new)
     )]
     output: Option<Output>,
     /// Write each changed file back, and touch no other
@@ -100,15 +100,16 @@ impl OutputFlags {
 }
 
 impl Output {
-    fn new(value: OsString) -> Self {
-        match value.to_str() {
+    fn new(value: OsString) -> Result<Self, &'static str> {
+        Ok(match value.to_str() {
+            Some("") => return Err("expected yaml, json, patch, diff or a file"),
             Some("diff") => Self::Form(TextForm::Diff),
             Some("json") => Self::Form(TextForm::Json),
             Some("patch") => Self::Form(TextForm::Patch),
             Some("yaml") => Self::Form(TextForm::Yaml),
             Some(STANDARD) => Self::Form(TextForm::Kept),
             _ => Self::File(value.into()),
-        }
+        })
     }
 }
 

@@ -4,6 +4,8 @@ use std::io::{Read, Write};
 
 use clap::builder::styling::{AnsiColor, Style};
 
+use crate::printable::Lines;
+
 /// Input and outputs of a command.
 pub struct Streams<'a> {
     /// Standard input, named `-`.
@@ -29,6 +31,16 @@ pub struct Terminal {
     pub progress: bool,
 }
 
+impl Terminal {
+    /// Applies the flag `--color`, if it is given.
+    pub(super) fn apply(&mut self, color: Option<bool>) {
+        if let Some(color) = color {
+            self.color_output = color;
+            self.color_messages = color;
+        }
+    }
+}
+
 impl<'a> Streams<'a> {
     /// Creates streams without colours and progress.
     pub fn new(
@@ -48,8 +60,8 @@ impl<'a> Streams<'a> {
 
     /// Writes an error; one that cannot be written is dropped.
     pub(super) fn complain(&mut self, message: &str) {
-        let message =
-            if self.terminal.color_messages { colored(message) } else { message.to_owned() };
+        let message = Lines(message).to_string();
+        let message = if self.terminal.color_messages { colored(&message) } else { message };
         let _ = writeln!(self.messages, "{message}");
     }
 }

@@ -1,10 +1,12 @@
 //! Tables of text.
 
+use crate::printable::Printable;
+
 /// Aligns columns, each as wide as its widest cell. An empty cell shows `-`.
 pub(super) fn table<Row: AsRef<[String]>>(header: &[&str], rows: &[Row]) -> String {
     let cells = |row: &Row| -> Vec<String> {
         let cells = row.as_ref().iter().map(String::as_str);
-        cells.map(|cell| if cell.is_empty() { "-" } else { cell }.to_owned()).collect()
+        cells.map(|cell| Printable(if cell.is_empty() { "-" } else { cell }).to_string()).collect()
     };
     let header = header.iter().map(|&head| head.to_owned()).collect();
     let lines: Vec<Vec<String>> = [header].into_iter().chain(rows.iter().map(cells)).collect();

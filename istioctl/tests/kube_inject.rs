@@ -105,7 +105,7 @@ spec:
 ";
     let ran = run(&["kube-inject", "-f", "-"], text);
     let shown =
-        "warning: Pod \"web\": the comments of line 10, 13 are lost, because their container moves";
+        "warning: Pod \"web\": the comments of line 10, 13 are lost, because injection rewrites";
     assert!(ran.messages.starts_with(shown), "{}", ran.messages);
     for (comment, kept) in [("# stays", true), ("# Stays too.", true), ("# moves", false)] {
         assert_eq!(ran.output.contains(comment), kept, "{comment}: {}", ran.output);
@@ -389,7 +389,7 @@ fn suggestions_name_no_hidden_flags() {
 #[test]
 fn unwritable_output_is_named() {
     let ran = run(&["kube-inject", "-f", "-", "-o", "/nowhere/out.yaml"], POD);
-    let expected = "error: --output /nowhere/out.yaml: No such file or directory (os error 2)\n";
+    let expected = "error: --output /nowhere/out.yaml: No such file or directory\n";
     assert_eq!((ran.code, ran.messages.as_str()), (1, expected));
 }
 

@@ -37,6 +37,7 @@ fn outputs_match_their_published_schemas() {
     fs::write(folder.path("injected.yaml"), folder.run("istioctl", KUBE_INJECT).stdout).unwrap();
     for (schema, args, code) in [
         ("analysis", &["analyze", "--use-kube=false", "web.yaml", "-o", "json"][..], 0),
+        ("analyzers", &["analyze", "--list-analyzers", "-o", "json"], 0),
         ("explanation", &["kube-inject", "-f", ".", "--explain", "-o", "json"], 0),
         ("explanation", &["kube-inject", "-f", ".", "--check", "-o", "json"], 3),
         ("explanation", &["uninject", "-f", ".", "--explain", "-o", "json"], 0),
@@ -151,6 +152,75 @@ fn in_place_changes_no_file_if_one_is_a_pipe() {
 }
 
 #[test]
+fn names_cannot_forge_lines_or_colours() {
+    let folder = Folder::new();
+    let pod = "kind: \"Pod\\nerror: a\"\nspec: {containers: []}\napiVersion: v1\n---\n\
+               apiVersion: v1\nkind: Pod\nmetadata: {name: \"a\\e[31m\\nb\"}\nspec: {hostNetwork: true, \
+               containers: []}\n";
+    fs::write(folder.path("c\nwarning: d\u{1b}.yaml"), pod).unwrap();
+    for form in [&["-o", "yaml"][..], &["--check"], &["--explain"]] {
+        let ran = folder.run("istioctl", &[&["kube-inject", "-f", "."], form].concat());
+        let shown = String::from_utf8_lossy(&ran.stderr) + String::from_utf8_lossy(&ran.stdout);
+        let is_forged = |line: &&str| line.starts_with("warning: d") || line.starts_with("error:");
+        let messages = if form[0] == "-o" { String::from_utf8_lossy(&ran.stderr) } else { shown };
+        assert!(
+            !messages.contains('\u{1b}') && !messages.lines().any(|it| is_forged(&it)),
+            "{messages}"
+        );
+    }
+}
+
+#[test]
+fn json_of_several_files_can_be_read_again() {
+    let folder = Folder::new();
+    let line = "istioctl kube-inject -f web.yaml -f web.yaml -f <(sed s/web/api/ web.yaml) -o json 2>/dev/null";
+    let json = folder.run("bash", &["-c", line]).stdout;
+    fs::write(folder.path("both.json"), &json).unwrap();
+    let ran = folder.run("istioctl", &["kube-inject", "-f", "both.json"]);
+    assert_eq!(ran.stdout, json, "{}", text(&ran));
+    let ran = folder.run("istioctl", &["uninject", "-f", "both.json", "-o", "yaml"]);
+    let yaml = String::from_utf8(ran.stdout).unwrap();
+    assert_eq!(yaml.matches("\n---\n").count(), 5, "{yaml}");
+    assert!(yaml.contains("name: web") && yaml.contains("name: api"), "{yaml}");
+}
+
+#[test]
+fn difference_of_a_file_outside_is_for_the_root_directory() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path("sub")).unwrap();
+    let line = "cd sub && istioctl kube-inject -f ../web.yaml -o diff 2>/dev/null";
+    let ran = folder.run("bash", &["-c", line]);
+    let path = fs::canonicalize(folder.path("web.yaml")).unwrap();
+    let expected = format!("--- a{0}\n+++ b{0}\n", path.display());
+    assert!(text(&ran).starts_with(&expected), "{}", text(&ran));
+}
+
+#[test]
+fn pipe_in_a_folder_is_an_error() {
+    let folder = Folder::new();
+    assert!(folder.run("mkfifo", &["z.yaml"]).status.success());
+    let ran = folder.run("istioctl", &["kube-inject", "-f", "."]);
+    let expected = "error: --filename .: ./z.yaml: not a regular file\n  hint: to read a pipe, name \
+                    it with --filename\nexit 1\n";
+    assert_eq!(text(&ran), expected);
+}
+
+#[test]
+fn invalid_values_are_usage_errors() {
+    let folder = Folder::new();
+    for args in [
+        &["-o", ""][..],
+        &["-n", "Bad_NS"],
+        &["-r", "../x"],
+        &["-i", ""],
+        &["--enable-native-sidecars", "maybe"],
+    ] {
+        let ran = folder.run("istioctl", &[&["kube-inject", "-f", "web.yaml"], args].concat());
+        assert_eq!(ran.status.code(), Some(2), "{}", text(&ran));
+    }
+}
+
+#[test]
 fn empty_file_adds_no_document() {
     let folder = Folder::new();
     fs::write(folder.path("empty.yaml"), "").unwrap();
@@ -166,7 +236,7 @@ fn quiet_keeps_only_errors() {
     let ran = folder.run("istioctl", &["kube-inject", "-q", "-f", "web.yaml", "--check"]);
     assert_eq!(text(&ran), "exit 3\n");
     let ran = folder.run("istioctl", &["kube-inject", "-q", "-f", "missing.yaml"]);
-    let error = "error: --filename missing.yaml: No such file or directory (os error 2)\nexit 1\n";
+    let error = "error: --filename missing.yaml: No such file or directory\nexit 1\n";
     assert_eq!(text(&ran), error);
 }
 
@@ -188,6 +258,11 @@ fn colours_can_be_forced_and_say_nothing_else() {
     let escapes = regex::Regex::new("\u{1b}\\[[0-9;]*m").unwrap();
     assert_ne!(text(&colored), text(&plain));
     assert_eq!(escapes.replace_all(&text(&colored), ""), text(&plain));
+    let zero = folder.with_environment(&[("CLICOLOR_FORCE", "0")], "istioctl", analyze);
+    assert_eq!(text(&zero), text(&plain));
+    let usage = &["kube-inject", "--color=false"];
+    let refused = folder.with_environment(&[("CLICOLOR_FORCE", "1")], "istioctl", usage);
+    assert!(!text(&refused).contains('\u{1b}'), "{}", text(&refused));
 }
 
 #[test]

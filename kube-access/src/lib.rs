@@ -7,7 +7,7 @@ pub mod kubeconfig;
 pub mod names;
 mod write_budget;
 
-pub use causes::with_causes;
+pub use causes::{is_unanswered, with_causes};
 pub use event_note::event_note;
 pub use write_budget::WriteBudget;
 

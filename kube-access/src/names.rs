@@ -16,6 +16,11 @@ pub fn label(text: &str) -> Result<String, String> {
     ))
 }
 
+/// Parses a DNS label as [`label`] does, or the empty text.
+pub fn label_or_nothing(text: &str) -> Result<String, String> {
+    if text.is_empty() { Ok(String::new()) } else { label(text) }
+}
+
 /// Parses a revision, which becomes part of object names; it may be empty.
 ///
 /// [`RESERVED_REVISIONS`] are rejected: `sidecar-injector-metrics` is a Service of the default

@@ -18,7 +18,7 @@ impl YamlError {
         Self {
             line: place.map_or(0, |at| number(at.line())),
             column: place.map_or(0, |at| number(at.column())),
-            problem: problem(&error.without_snippet().to_string()).to_owned(),
+            problem: problem(&error.without_snippet().to_string()),
         }
     }
 }
@@ -34,9 +34,14 @@ impl std::fmt::Display for YamlError {
 
 /// Returns the library's message without the position, which [`YamlError`] has, and without advice
 /// to programmers.
-fn problem(message: &str) -> &str {
+fn problem(message: &str) -> String {
+    if message.starts_with("alias replay limit") {
+        return "its aliases stand for too many values; hint: write values instead of aliases of \
+                aliases"
+            .to_owned();
+    }
     let message = message.rsplit_once(" at line ").map_or(message, |(problem, _)| problem);
     let advice = [", set DuplicateKeyPolicy", "; use "];
     let advice = advice.into_iter().find_map(|advice| message.find(advice));
-    advice.map_or(message, |at| &message[..at])
+    advice.map_or(message, |at| &message[..at]).to_owned()
 }

@@ -32,7 +32,7 @@ impl FromStr for NativeSidecars {
             "" | "auto" => Ok(Self::Auto),
             "false" => Ok(Self::False),
             "true" => Ok(Self::True),
-            _ => Err("set ENABLE_NATIVE_SIDECARS to auto, true or false".to_owned()),
+            _ => Err("expected auto, true or false".to_owned()),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Comments inside the parts that an edit removes.
 
+use std::iter::once;
+
 use json_patch::PatchOperation;
 
 use super::tree::{Item, NodeKind};
@@ -21,8 +23,7 @@ impl Manifest<'_> {
             let is_collection = matches!(item.value.kind, NodeKind::Collection(_));
             (is_collection || !replaced).then(|| item.start..item.end())
         });
-        let removed: Vec<_> = removed.collect();
-        let comments = self.source.comments(removed.iter());
+        let comments = self.source.comments(removed);
         comments.map(|comment| self.source.place(comment.start).0).collect()
     }
 
@@ -30,7 +31,7 @@ impl Manifest<'_> {
     /// value, or below and indented deeper. False for a field from an alias.
     pub fn has_comments(&self, template: &PodTemplate, path: &[String]) -> bool {
         let Some((item, extent)) = self.item_in_text(template, path) else { return false };
-        self.source.comments([item.start..extent].iter()).next().is_some()
+        self.source.comments(once(item.start..extent)).next().is_some()
     }
 
     /// Returns the item of the text at a path in a pod template, and the end of the text that

@@ -101,6 +101,7 @@ fn surprise(
     }
     let meant = pod_template::meant(kind);
     if let Some((known, _)) = meant.as_ref().filter(|(known, _)| *known != kind) {
+        let kind = kind.escape_debug();
         let message = format!("the kind {kind} is unknown, so it is not injected");
         return alone(
             Reason::new(words::KIND_CASE, message).with_hint(format!("write kind: {known}")),
@@ -116,11 +117,13 @@ fn surprise(
         [] => "it".to_owned(),
         path => path.iter().map(|(token, _)| token.as_str()).collect::<Vec<_>>().join("."),
     };
+    let (shown, version) = (kind.escape_debug(), api_version.escape_debug());
     let problem = if pod_template::has_rule(api_version, kind, rules) {
-        format!("the rule for the kind {kind} of {api_version} has another path")
+        format!("the rule for the kind {shown} of {version} has another path")
     } else {
-        format!("the kind {kind} of {api_version} is unknown")
+        format!("the kind {shown} of {version} is unknown")
     };
+    let template = template.escape_debug();
     let message = format!("{template} is a pod template, but {problem}");
     let reason = Reason::new(words::UNKNOWN_KIND, message);
     if let Some((_, versions)) = meant {
@@ -134,6 +137,12 @@ fn surprise(
         None => webhook.to_owned(),
     });
     Some((reason, rule))
+}
+
+/// Returns the rule for the first pod template in an object.
+pub(super) fn rule_for(object: &Value, api_version: &str, kind: &str) -> Option<PodTemplateRule> {
+    let path = pod_template_in(View::Value(object))?;
+    PodTemplateRule::new(api_version, kind, path.into_iter().map(|(_, step)| step).collect())
 }
 
 /// Returns the path of the first mapping that has a `spec` with a list `containers`: keys and

@@ -30,6 +30,7 @@ use render::Style;
 use source::Source;
 use tree::{Node, NodeKind};
 
+use crate::kubernetes::workload::Workload;
 use documents::yaml::{self, YamlError};
 
 /// A parsed document with its pod templates.
@@ -75,6 +76,23 @@ pub enum ManifestError {
         name: String,
         /// The expected path of the pod template.
         template: String,
+    },
+    /// A rule of the user whose path leads to another value than a pod template.
+    #[error(
+        "line {line}: {kind} {name:?}: --pod-template {rule}: the value there has no list \
+         spec.containers, so it is not a pod template; hint: {hint}"
+    )]
+    NotATemplate {
+        /// The line of the file at which the object starts.
+        line: usize,
+        /// The object's kind.
+        kind: String,
+        /// The object's name.
+        name: String,
+        /// The rule.
+        rule: String,
+        /// The rule to write instead.
+        hint: String,
     },
     /// The text is not YAML.
     #[error(transparent)]
@@ -182,7 +200,26 @@ impl<'a> Manifest<'a> {
                 line += text[counted..start].matches('\n').count();
                 counted = start;
                 pod.line = line;
-                if !at(&manifest.value, &pod.place).is_some_and(Value::is_object) {
+                let template = at(&manifest.value, &pod.place).unwrap_or(&Value::Null);
+                if let Some(rule) = &pod.rule
+                    && !template["spec"]["containers"].is_array()
+                {
+                    let object = at(&manifest.value, &pod.place[..pod.outer]);
+                    let Workload { api_version, kind, name, .. } = &pod.workload;
+                    let meant =
+                        object.and_then(|object| left_alone::rule_for(object, api_version, kind));
+                    return Err(ManifestError::NotATemplate {
+                        line: pod.line,
+                        kind: kind.clone(),
+                        name: name.clone(),
+                        rule: rule.to_string(),
+                        hint: match meant {
+                            Some(meant) => format!("write --pod-template '{meant}'"),
+                            None => "write the path of a value with spec.containers".to_owned(),
+                        },
+                    });
+                }
+                if !template.is_object() {
                     return Err(ManifestError::NoTemplate {
                         line: pod.line,
                         kind: pod.workload.kind.clone(),

@@ -16,6 +16,8 @@ pub struct PodTemplate {
     pub line: usize,
     /// Number of keys of `place` that lead to the workload.
     pub(super) outer: usize,
+    /// The user's rule that names the template.
+    pub(super) rule: Option<PodTemplateRule>,
 }
 
 impl PodTemplate {
@@ -101,14 +103,16 @@ impl Search<'_> {
         }
         let known = KINDS.iter().filter(|it| (it.api_version, it.kind) == (api_version, kind));
         let known = known.map(|known| known.template.iter().map(|&key| key.to_owned()).collect());
-        let mut templates: Vec<Vec<String>> = known.collect();
+        let mut templates: Vec<(Vec<String>, _)> = known.map(|place| (place, None)).collect();
         for rule in all(self.rules).filter(|rule| rule.applies(Some(api_version), kind)) {
             // A place inside a template, or around one, is none of another pod.
             let is_apart = |place: &Vec<String>| {
-                templates.iter().all(|known| !known.starts_with(place) && !place.starts_with(known))
+                let known = templates.iter().map(|(known, _)| known);
+                known.into_iter().all(|it| !it.starts_with(place) && !place.starts_with(it))
             };
             let others: Vec<_> = rule.find(value).into_iter().filter(is_apart).collect();
-            templates.extend(others);
+            let given = self.rules.contains(rule).then(|| rule.clone());
+            templates.extend(others.into_iter().map(|place| (place, given.clone())));
         }
         if templates.is_empty() {
             return;
@@ -124,11 +128,12 @@ impl Search<'_> {
             namespace: text("/metadata/namespace").to_owned(),
         };
         let outer = self.place.len();
-        self.found.extend(templates.into_iter().map(|inner| PodTemplate {
+        self.found.extend(templates.into_iter().map(|(inner, rule)| PodTemplate {
             workload: workload.clone(),
             place: [&*self.place, &inner].concat(),
             line: 0,
             outer,
+            rule,
         }));
     }
 }

@@ -7,6 +7,8 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
+use crate::kubernetes::workload::Workload;
+
 /// Path of a pod template in objects of a kind.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PodTemplateRule {
@@ -62,6 +64,17 @@ impl PodTemplateRule {
     /// Returns the rules for kinds that are known without a flag.
     pub(super) fn built_in() -> &'static [Self] {
         &RULES
+    }
+
+    /// True if a pod template was found by the rule, or would be without another one.
+    pub fn names(&self, template: &[String], object: &Workload) -> bool {
+        let is_step = |(step, token): (&PathStep, &String)| match step {
+            PathStep::Key(key) => key == token,
+            PathStep::EachItem => token.parse::<usize>().is_ok(),
+        };
+        self.applies(Some(&object.api_version), &object.kind)
+            && self.path.len() == template.len()
+            && self.path.iter().zip(template).all(is_step)
     }
 
     /// True if the rule is about objects of this kind; without an `apiVersion`, of any group.

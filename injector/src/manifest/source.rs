@@ -159,12 +159,12 @@ impl<'a> Source<'a> {
     }
 
     /// Returns the comments that start in these parts of the text.
-    pub(super) fn comments<'r>(
+    pub(super) fn comments(
         &self,
-        parts: impl Iterator<Item = &'r Range<usize>>,
+        parts: impl IntoIterator<Item = Range<usize>>,
     ) -> impl Iterator<Item = Range<usize>> {
-        let parts: Vec<_> =
-            parts.filter(|part| self.text[Range::clone(part)].contains('#')).cloned().collect();
+        let parts = parts.into_iter();
+        let parts: Vec<_> = parts.filter(|part| self.text[part.clone()].contains('#')).collect();
         // Only the parser tells a comment from a `#` in a value.
         let text = if parts.is_empty() { "" } else { self.text };
         let options = granit_parser::options! { emit_comments: true };

@@ -2,6 +2,7 @@
 
 use documents::yaml;
 use injector::uninject::{Origin, uninject};
+use reason::Reason;
 use serde_json::{Value, json};
 
 /// Returns the pod before injection, and the messages of the doubts, except about the parts of the
@@ -227,7 +228,7 @@ fn record_of_a_long_environment_is_completed_from_the_pod() {
     let back = uninject(&pod, &Origin::from_pod(&pod)).unwrap().unwrap();
     let env = back.pod["spec"]["containers"][0]["env"].as_array().unwrap();
     assert_eq!((env.len(), &env[7]["value"], &env[8]["value"]), (200, &json!("own"), &json!("x")));
-    let doubts: Vec<_> = back.doubts.iter().map(|doubt| doubt.word()).collect();
+    let doubts: Vec<_> = back.doubts.iter().map(Reason::word).collect();
     assert_eq!(doubts, ["absent_part", "absent_part", "may_be_injected"]);
 }
 

@@ -286,7 +286,7 @@ fn address(text: &str) -> Result<SocketAddr, &'static str> {
 }
 
 /// Replaces `-o FORMAT` by `--output`. In Istio, `-o` excludes outbound ports; no format is a port,
-/// so both are accepted.
+/// so both are accepted. A word that begins with a letter is meant as a format.
 fn with_output_flag(words: Vec<OsString>) -> Vec<OsString> {
     let mut understood: Vec<OsString> = Vec::new();
     for word in words {
@@ -294,10 +294,11 @@ fn with_output_flag(words: Vec<OsString>) -> Vec<OsString> {
         let after_flag = understood.last().is_some_and(|last| last == "-o");
         let value = text.strip_prefix("-o").filter(|value| !value.is_empty());
         let value = value.map(|value| value.strip_prefix('=').unwrap_or(value));
-        if after_flag && FORMS.contains(&text) {
+        let is_form = |text: &str| text.starts_with(|c: char| c.is_ascii_alphabetic());
+        if after_flag && is_form(text) {
             understood.pop();
             understood.push(format!("--{OUTPUT}={text}").into());
-        } else if let Some(form) = value.filter(|value| FORMS.contains(value)) {
+        } else if let Some(form) = value.filter(|value| is_form(value)) {
             understood.push(format!("--{OUTPUT}={form}").into());
         } else {
             understood.push(word);
@@ -340,6 +341,15 @@ mod tests {
             assert!(!help.contains("--from-kernel"), "{help}");
         }
         assert!(parse("istio-init plan --from-kernel").is_ok_and(|request| request.from_kernel));
+    }
+
+    #[test]
+    fn misspelt_format_gets_a_suggestion() {
+        for line in ["istio-init plan -o svgg", "istio-init plan -o=svgg", "istio-init plan -osvgg"]
+        {
+            let error = parse(line).unwrap_err().to_string();
+            assert!(error.contains("'--output <output>'") && error.contains("'svg'"), "{error}");
+        }
     }
 
     #[test]

@@ -168,7 +168,7 @@ impl Values {
             Field::Destination(ranges) if is_dns => ("DNS to", texts(ranges)),
             Field::Destination(ranges) => ("", texts(ranges)),
             Field::InInterface(name) | Field::OutInterface(name) => {
-                ("interfaces", Vec::from([name.to_string()]))
+                (INTERFACES, Vec::from([name.to_string()]))
             }
             Field::OwnerUid(users) => ("users", texts(users)),
             Field::OwnerGid(groups) if condition.negated => ("groups except", texts(groups)),
@@ -211,3 +211,4 @@ fn texts<T: std::fmt::Display>(values: &AnyOf<T>) -> Vec<String> {
 }
 
 const PORTS: &str = "ports";
+pub(super) const INTERFACES: &str = "interfaces";

@@ -7,6 +7,7 @@ mod lane;
 mod reference;
 mod sample;
 
+use lane::INTERFACES;
 pub use lane::{Lane, LanePath, Values};
 
 use crate::args::flags::Flag;
@@ -49,6 +50,7 @@ pub fn picture(plan: &Plan) -> Picture {
     }
     picture.add_own_pod(plan);
     picture.add_invalid(plan);
+    picture.name_protocols();
     picture
 }
 
@@ -65,14 +67,22 @@ impl Picture {
         ["Traffic of a pod with a sidecar (", &families.join(" and "), mode].concat()
     }
 
-    /// Returns the owners of the proxy's packets: `as user 1337, group 1337`.
-    pub fn proxy_words(&self) -> String {
-        let mut words = String::from("as");
-        for (index, values) in self.proxy.iter().enumerate() {
-            words.push_str(if index == 0 { " " } else { ", " });
-            values.write(&mut words, 20);
+    /// Returns the owners of the proxy's packets, `as user 1337, group 1337`, on lines of at most
+    /// about `most` characters.
+    pub fn proxy_words(&self, most: usize) -> Vec<String> {
+        let mut lines: Vec<String> = Vec::new();
+        for values in &self.proxy {
+            let mut words = String::new();
+            values.write(&mut words, most - " and 1000 more".len());
+            match lines.last_mut() {
+                Some(line) if line.len() + words.len() < most => {
+                    line.push_str(&[", ", &words].concat());
+                }
+                Some(_) => lines.push(words),
+                None => lines.push(["as ", &words].concat()),
+            }
         }
-        words
+        lines
     }
 
     /// Adds the packets that a rule decides.
@@ -175,6 +185,22 @@ impl Picture {
                 packets: Vec::from([Values { noun, values: Vec::new() }]),
                 origins: vec![rule.origin],
             });
+        }
+    }
+
+    /// Adds the protocol to the names of lanes that only differ in it: the proxy gets TCP.
+    fn name_protocols(&mut self) {
+        for captured in 0..self.lanes.len() {
+            for other in 0..self.lanes.len() {
+                let [lane, past] = [&self.lanes[captured], &self.lanes[other]];
+                let is_same = lane.path.is_inbound() == past.path.is_inbound()
+                    && matches!(&*lane.packets, [values] if values.noun == INTERFACES)
+                    && lane.packets == past.packets;
+                if is_same && lane.path.port().is_some() && past.path.port().is_none() {
+                    self.lanes[captured].packets[0].noun = "TCP of interfaces";
+                    self.lanes[other].packets[0].noun = "other packets of interfaces";
+                }
+            }
         }
     }
 

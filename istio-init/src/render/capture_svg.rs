@@ -121,7 +121,9 @@ fn draw(svg: &mut Svg, picture: &Picture, lane: &Lane, y: u32) {
             port(svg, "port ");
             let outbound = |lane: &&Lane| matches!(lane.path, LanePath::OutboundCaptured(_));
             if picture.lanes.iter().find(outbound) == Some(lane) {
-                svg.text("s", LEFT, y - 7, &picture.proxy_words());
+                for (words, y) in picture.proxy_words(OWNERS).iter().zip([y - 7, y + 15]) {
+                    svg.text("s", LEFT, y, words);
+                }
             }
         }
         LanePath::Dns(_) => {
@@ -157,3 +159,5 @@ const RIGHT: u32 = 896;
 /// Characters that fit into a label beside the sidecar, and along the whole pod.
 const NARROW: usize = 28;
 const WIDE: usize = 84;
+/// Characters of small text that fit beside the sidecar.
+const OWNERS: usize = 44;

@@ -89,18 +89,24 @@ pub fn fitted(text: &str, most: usize) -> String {
     }
 }
 
-/// Divides a text into lines of at most `most` characters, at blanks.
+/// Divides a text into lines of at most `most` characters, at blanks, and within longer words.
 pub fn wrapped(text: &str, most: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
-        let line = lines
-            .last_mut()
-            .filter(|line| line.is_empty() || line.chars().count() + word.chars().count() < most);
-        match line {
-            Some(line) if line.is_empty() => line.push_str(&fitted(word, most)),
-            Some(line) => line.push_str(&[" ", word].concat()),
-            None => lines.push(fitted(word, most)),
+        let mut word: Vec<char> = word.chars().collect();
+        let line = lines.last_mut();
+        if let Some(line) = line.filter(|line| line.chars().count() + word.len() < most) {
+            line.push_str(if line.is_empty() { "" } else { " " });
+            line.extend(word);
+            continue;
         }
+        if lines.last().is_some_and(String::is_empty) {
+            lines.pop();
+        }
+        while word.len() > most {
+            lines.push(word.drain(..most).collect());
+        }
+        lines.push(word.into_iter().collect());
     }
     lines
 }
@@ -143,6 +149,17 @@ path{fill:none;stroke-width:2}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_end_at_blanks_or_within_long_words() {
+        assert_eq!(wrapped("a bc def", 4), ["a bc", "def"]);
+        assert_eq!(
+            wrapped("Deployment \"shop/gateway\"", 12),
+            ["Deployment", "\"shop/gatewa", "y\""]
+        );
+        assert_eq!(wrapped("abcdef gh", 3), ["abc", "def", "gh"]);
+        assert_eq!(wrapped("", 3), [""]);
+    }
 
     #[test]
     fn text_is_escaped_for_xml() {

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use clap::{ArgAction, Args, ValueEnum};
+use injector::analysis::analyze;
 use injector::analysis::message::{Level, Message, MessageOrigin};
 use injector::analysis::suppression::{Suppression, is_suppressed_by_object};
-use injector::analysis::{ANALYZERS, analyze};
 use kube::Client;
 
 use self::rendering::AnalysisForm;
@@ -98,8 +98,7 @@ impl Analyze {
         streams: &mut Streams<'_>,
     ) -> Result<CommandOutcome, Failure> {
         if self.list_analyzers {
-            let lines = ANALYZERS.iter().map(|it| format!("* {}:\n{}\n", it.name, it.description));
-            let text: String = lines.collect();
+            let text = self.output.list().map_err(Failure::from_error)?;
             return output::write(streams.output, &text)
                 .map(|()| CommandOutcome::Done)
                 .map_err(Failure::from_error);

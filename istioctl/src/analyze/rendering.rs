@@ -5,6 +5,7 @@ use clap::ValueEnum;
 use clap::builder::styling::AnsiColor;
 use documents::yaml;
 use injector::analysis::message::{Level, Message};
+use injector::analysis::{ANALYZERS, Analyzer};
 use serde_json::{Value, json};
 
 use crate::streams::painted;
@@ -25,6 +26,20 @@ impl AnalysisForm {
         Ok(match self {
             Self::Log if colored => messages.iter().map(|it| colored_line(it) + "\n").collect(),
             Self::Log => messages.iter().map(|it| it.to_string() + "\n").collect(),
+            Self::Json => format!("{:#}\n", objects()),
+            Self::Yaml => yaml::to_string(&objects()).context("writing YAML")?,
+        })
+    }
+
+    /// Returns the analyzers.
+    pub(super) fn list(self) -> anyhow::Result<String> {
+        let object = |it: &Analyzer| json!({"name": it.name, "description": it.description});
+        let objects = || ANALYZERS.iter().map(object).collect::<Value>();
+        Ok(match self {
+            Self::Log => {
+                let text = |it: &Analyzer| ["* ", it.name, ":\n", it.description, "\n"].concat();
+                ANALYZERS.iter().map(text).collect()
+            }
             Self::Json => format!("{:#}\n", objects()),
             Self::Yaml => yaml::to_string(&objects()).context("writing YAML")?,
         })

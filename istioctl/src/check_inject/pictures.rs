@@ -29,7 +29,7 @@ pub(super) fn svg(reports: &[CheckReport]) -> String {
 
 /// Draws a pod from `top` on; returns the lower edge.
 fn draw(svg: &mut Svg, report: &CheckReport, top: u32) -> u32 {
-    let labels = label_lines(report);
+    let labels = drawn_labels(report);
     let mut y = top + 8;
     if report.webhooks.is_empty() {
         svg.text("", ENTRY, y + 24, "No webhook of the cluster calls an injector.");
@@ -40,10 +40,10 @@ fn draw(svg: &mut Svg, report: &CheckReport, top: u32) -> u32 {
         let start = y;
         let mut arrows = Vec::new();
         for entry in &webhook.entries {
-            let reason = wrapped(&entry.reason, 70);
+            let reason = wrapped(&entry.reason, 62);
             let height = 34 + 15 * count(&reason);
             svg.rect(if entry.selected { "proxy" } else { "box" }, [ENTRY, y, 400, height]);
-            svg.text("", ENTRY + 12, y + 20, &fitted(&entry.name, 54));
+            svg.text("", ENTRY + 12, y + 20, &fitted(&entry.name, 52));
             for (line, place) in reason.iter().zip((y + 37..).step_by(15)) {
                 svg.text("s", ENTRY + 12, place, line);
             }
@@ -70,11 +70,20 @@ fn draw(svg: &mut Svg, report: &CheckReport, top: u32) -> u32 {
     }
     let bottom = y.max(top + 24 + 17 * count(&labels));
     svg.rect("pod", [LABELS, top, 250, bottom - top]);
-    for (line, place) in labels.iter().zip((top + 22..).step_by(17)) {
-        let class = if line.starts_with("  ") { "s" } else { "" };
-        svg.text(class, LABELS + 12, place, &fitted(line.trim_start(), 38));
+    for ((class, line), place) in labels.iter().zip((top + 22..).step_by(17)) {
+        svg.text(class, LABELS + 12, place, line);
     }
     bottom
+}
+
+/// Returns the lines of [`label_lines`] as they fit into the box, with their classes.
+fn drawn_labels(report: &CheckReport) -> Vec<(&'static str, String)> {
+    let lines = label_lines(report);
+    let lines = lines.iter().flat_map(|line| {
+        let (class, most) = if line.starts_with("  ") { ("s", 37) } else { ("", 31) };
+        wrapped(line.trim_start(), most).into_iter().map(move |part| (class, part))
+    });
+    lines.collect()
 }
 
 /// Renders a flowchart.
@@ -109,17 +118,17 @@ pub(super) fn mermaid(reports: &[CheckReport]) -> String {
 fn decision(webhook: &Explanation) -> (&'static str, Vec<String>) {
     let revision = format!("Injector, revision {}:", webhook.revision);
     let is_asked = webhook.entries.iter().any(|entry| entry.selected);
-    let mut lines = vec![fitted(&revision, 40)];
+    let mut lines = vec![fitted(&revision, DECISION)];
     match &webhook.injection {
         Some(injection) => {
             lines.push("injects".to_owned());
             let names = injection.containers.iter();
-            lines.extend(names.map(|container| fitted(&format!("• {}", container.name), 40)));
+            lines.extend(names.map(|container| fitted(&format!("• {}", container.name), DECISION)));
         }
         None if webhook.injected => {
-            lines.extend(wrapped("is asked; its configuration is not known", 40));
+            lines.extend(wrapped("is asked; its configuration is not known", DECISION));
         }
-        None if is_asked => lines.extend(wrapped(&webhook.reason, 40)),
+        None if is_asked => lines.extend(wrapped(&webhook.reason, DECISION)),
         None => lines.push("is not asked".to_owned()),
     }
     (if webhook.injected { "proxy" } else { "box" }, lines)
@@ -163,13 +172,15 @@ fn quoted(lines: &[String]) -> String {
     label + "\""
 }
 
-fn count(lines: &[String]) -> u32 {
+fn count<T>(lines: &[T]) -> u32 {
     u32::try_from(lines.len()).unwrap_or(u32::MAX / 100)
 }
 
 const TITLE: &str = "Webhooks and labels of a pod";
 /// Labels per object.
 const MOST_LABELS: usize = 12;
+/// Characters in a line of a decision.
+const DECISION: usize = 35;
 /// Left edges.
 const LABELS: u32 = 20;
 const ENTRY: u32 = 340;

@@ -1,7 +1,7 @@
 //! Flags for settings and cluster state, and the injection inputs made from them.
 
 use anyhow::{Context, anyhow};
-use clap::Args;
+use clap::{Args, ValueHint};
 use documents::notice::Notice;
 use injector::inject::policy::Rules;
 use injector::kubernetes::native_sidecars::NativeSidecars;
@@ -9,7 +9,7 @@ use injector::manifest::PodTemplateRule;
 use injector::settings::{Process, Settings};
 use injector::sources::config_maps::ReadError;
 use injector::sources::{Text, Texts};
-use kube_access::with_causes;
+use kube_access::{names, with_causes};
 
 use super::cluster_state::{ClusterSnapshot, Questions};
 use super::document_flags::DocumentFlags;
@@ -25,7 +25,14 @@ pub(crate) struct InjectionFlags {
     #[command(flatten)]
     documents: DocumentFlags,
     /// The control plane's revision [default: with a cluster that of the tag `default`, else none]
-    #[arg(short, long, value_name = "REVISION", default_value = "", hide_default_value = true)]
+    #[arg(
+        short,
+        long,
+        value_name = "REVISION",
+        default_value = "",
+        hide_default_value = true,
+        value_parser = names::label_or_nothing
+    )]
     revision: String,
     /// Makes the proxy a native sidecar, unless the pod decides; `auto` depends on the cluster's
     /// nodes, and is `true` without a cluster
@@ -33,7 +40,8 @@ pub(crate) struct InjectionFlags {
         long = "enable-native-sidecars",
         env = "ENABLE_NATIVE_SIDECARS",
         value_name = "auto|true|false",
-        default_value = "auto"
+        default_value = "auto",
+        value_hint = ValueHint::Other
     )]
     native_sidecars: NativeSidecars,
     /// The compliance policy passed to the proxy [default: none]

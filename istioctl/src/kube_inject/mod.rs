@@ -12,7 +12,7 @@ use clap::Args;
 
 use crate::cluster::ClusterClient;
 use crate::exit_code::CommandOutcome;
-use crate::files::{EditedFile, each_finding, edit_all};
+use crate::files::{EditedFile, each_finding, edit_all, warn_of_unused_rules};
 use crate::inputs::InputFlags;
 use crate::output_flags::{Destination, OutputFlags, TextForm};
 use crate::{Failure, Streams};
@@ -79,6 +79,9 @@ impl KubeInject {
         let (injected, mut errors) =
             edit_all(&files, |document| injected_document(&inputs, document, keep));
         errors.extend(self.report(&injected, destination, streams));
+        if errors.is_empty() {
+            warn_of_unused_rules(self.files.pod_templates(), &injected, streams);
+        }
         errors.extend(destination.explain(&injected, CHANGE, streams).err());
         if !errors.is_empty() {
             return Err(Failure::Errors(errors));

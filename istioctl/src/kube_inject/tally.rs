@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::finding::{Finding, FindingResult};
+use crate::printable::Printable;
 
 /// Counts for a file or a part of it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct InjectionTally {
     pub(super) injected: usize,
+    /// Workloads that were injected before.
+    pub(super) unchanged: usize,
     /// Unchanged workloads by the word of the reason.
     pub(super) skipped: BTreeMap<&'static str, usize>,
     /// Objects that are not workloads of a known kind, by kind.
@@ -19,7 +22,8 @@ impl InjectionTally {
     /// Counts an object.
     pub(super) fn add(&mut self, finding: &Finding) {
         match &finding.result {
-            FindingResult::Changed | FindingResult::Unchanged => self.injected += 1,
+            FindingResult::Changed => self.injected += 1,
+            FindingResult::Unchanged => self.unchanged += 1,
             FindingResult::NotAWorkload(_) => {
                 *self.left_alone.entry(finding.object.kind.clone()).or_default() += 1;
             }
@@ -32,6 +36,9 @@ impl InjectionTally {
 impl fmt::Display for InjectionTally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} injected, ", self.injected)?;
+        if self.unchanged > 0 {
+            write!(f, "{} injected before, ", self.unchanged)?;
+        }
         let skipped = self.skipped.iter().map(|(word, count)| (*word, *count));
         write_counts(f, "skipped", skipped.collect())?;
         f.write_str(", ")?;
@@ -39,6 +46,9 @@ impl fmt::Display for InjectionTally {
             "" => ("without a kind", *count),
             kind => (kind, *count),
         });
+        let alone: Vec<_> =
+            alone.map(|(kind, count)| (Printable(kind).to_string(), count)).collect();
+        let alone = alone.iter().map(|(kind, count)| (kind.as_str(), *count));
         write_counts(f, "skipped because of their kind", alone.collect())
     }
 }
@@ -75,12 +85,13 @@ mod tests {
         let kinds = (0..10).map(|n| (format!("Kind{n}"), n));
         let tally = InjectionTally {
             injected: 2,
+            unchanged: 1,
             skipped: BTreeMap::from([("host_network", 2), ("inject_label", 3)]),
             left_alone: kinds.chain([(String::new(), 3)]).filter(|(_, n)| *n > 0).collect(),
         };
         assert_eq!(
             tally.to_string(),
-            "2 injected, 5 skipped (3 inject_label, 2 host_network), 48 skipped because of their kind (9 Kind9, 8 Kind8, 7 Kind7, 6 Kind6, 5 Kind5, 4 Kind4, 3 Kind3, 3 without a kind, \
+            "2 injected, 1 injected before, 5 skipped (3 inject_label, 2 host_network), 48 skipped because of their kind (9 Kind9, 8 Kind8, 7 Kind7, 6 Kind6, 5 Kind5, 4 Kind4, 3 Kind3, 3 without a kind, \
              3 others)"
         );
     }

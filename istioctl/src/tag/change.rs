@@ -78,7 +78,7 @@ struct TagFlags {
     #[arg(value_name = "TAG", value_parser = names::label)]
     tag: String,
     /// The revision that the tag stands for
-    #[arg(short, long, value_name = "REVISION")]
+    #[arg(short, long, value_name = "REVISION", value_parser = names::label)]
     revision: String,
     /// Change a tag that exists
     #[arg(long)]
@@ -156,9 +156,16 @@ impl SetTag {
                  hint: set the tag again with --overwrite when it has one",
             );
         }
+        if self.tag.auto_inject_namespaces && tag != DEFAULT {
+            streams.say(&format!(
+                "warning: --auto-inject-namespaces has no effect on tag {tag:?}\n  hint: only the \
+                 tag {DEFAULT} injects pods without labels"
+            ));
+        }
+        let done = if plan.exists { "updated" } else { "created" };
         let text = match self.output {
             ChangeForm::Text => format!(
-                "Revision tag {tag:?} created, referencing control plane revision {revision:?}. \
+                "Revision tag {tag:?} {done}, referencing control plane revision {revision:?}. \
                  To enable injection using this\nrevision tag, use 'kubectl label namespace \
                  <NAMESPACE> istio.io/rev={tag}'\n"
             ),

@@ -22,6 +22,8 @@ pub(super) struct WantedTag<'a> {
 /// Webhook configurations that set a tag.
 #[derive(Debug)]
 pub(super) struct TagPlan {
+    /// True if the tag exists.
+    pub(super) exists: bool,
     /// Configuration of the tag.
     pub(super) configuration: Value,
     /// Changes to the configurations of the default revision, which the tag `default` replaces.
@@ -93,6 +95,7 @@ impl WantedTag<'_> {
         }
         let source = self.source(state)?;
         let existing = state.of_tag(name).next().map(|parsed| parsed.name.clone());
+        let exists = existing.is_some();
         let webhook = match (self.webhook, existing) {
             ("", None) => self.usual_webhook(),
             ("", Some(existing)) => existing,
@@ -114,7 +117,7 @@ impl WantedTag<'_> {
         let deactivated: Vec<_> = replaced.filter_map(|(_, object)| deactivated(object)).collect();
         let changed: Vec<_> = deactivated.iter().chain([&configuration]).collect();
         let overlaps = new_overlaps(state, &changed, &webhook);
-        Ok(TagPlan { configuration, deactivated, overlaps })
+        Ok(TagPlan { exists, configuration, deactivated, overlaps })
     }
 
     /// Returns the webhook configuration of the revision.

@@ -78,7 +78,10 @@ fn uninject_all(
             }
             Ok(None) => {}
             Err(error) => {
-                let place = format!("line {}: {}", template.line, Title(&template.workload));
+                let annotation = ["metadata", "annotations", STATUS].map(str::to_owned);
+                let line = manifest.line_of(template, &annotation);
+                let line = line.map_or(template.line, |line| document.line + line - 1);
+                let place = format!("line {line}: {}", Title(&template.workload));
                 let (word, message) = (words::BAD_STATUS.as_str(), error.to_string());
                 finding.result = FindingResult::Rejected { word, message };
                 errors.push(anyhow!(error).context(place));

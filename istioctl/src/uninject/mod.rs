@@ -7,7 +7,7 @@ use clap::Args;
 use injector::manifest::Document;
 
 use crate::exit_code::CommandOutcome;
-use crate::files::{each_finding, edit_all};
+use crate::files::{each_finding, edit_all, warn_of_unused_rules};
 use crate::inputs::InputFlags;
 use crate::output_flags::{Destination, OutputFlags};
 use crate::{Failure, Streams};
@@ -60,6 +60,9 @@ impl Uninject {
                 _ => {}
             }
             tally.add(finding);
+        }
+        if errors.is_empty() {
+            warn_of_unused_rules(self.files.pod_templates(), &restored, streams);
         }
         errors.extend(destination.explain(&restored, CHANGE, streams).err());
         if !errors.is_empty() {

@@ -1,5 +1,6 @@
 //! Edits of block collections: whole lines are added and removed, with their comments.
 
+use std::iter::once;
 use std::ops::Range;
 
 use documents::yaml::YamlError;
@@ -196,7 +197,7 @@ impl Editor<'_> {
     /// comments up to `extent`, it is `null`.
     fn emptied(&self, value: Range<usize>, extent: usize) -> String {
         let source = self.source;
-        let comments: Vec<_> = source.comments([value.start..extent].iter()).collect();
+        let comments: Vec<_> = source.comments(once(value.start..extent)).collect();
         if comments.is_empty() {
             return " null".to_owned();
         }
