@@ -13,6 +13,7 @@ pub mod admission;
 pub mod annotations;
 pub mod arguments;
 pub mod certificates;
+pub mod cni;
 pub mod configuration;
 pub mod dns;
 pub mod http;
@@ -40,6 +41,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "admission-review", run: admission::review },
     Target { name: "annotations", run: annotations::annotations },
     Target { name: "arguments", run: arguments::arguments },
+    Target { name: "cni-call", run: cni::call },
+    Target { name: "cni-configuration", run: cni::conf_list },
     Target { name: "dns", run: dns::messages },
     Target { name: "http", run: http::requests },
     Target { name: "inject-config", run: configuration::inject_config },
