@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Brings a Debian machine to where the tests can run: system packages, the
-# Kubernetes programs, CoreDNS, a gRPC application, Helm, Envoy, promtool, mdBook. Does nothing, quickly,
+# Kubernetes programs, CoreDNS, a gRPC application, Helm, cnitool, Envoy, promtool, mdBook. Does nothing, quickly,
 # when all of it is there. What is built or downloaded is kept outside the tree,
 # for every checkout. `setup.sh mdbook` installs mdBook alone; `setup.sh envoy amd64|arm64` fetches the Envoy of a
 # platform alone, and prints its path.
@@ -13,6 +13,7 @@ mdbook_version=$(<mdbook-version)
 kubernetes_version=$(awk '$1 == "k8s.io/kubernetes" { print $2 }' kubernetes/go.mod)
 coredns_version=$(awk '$2 == "github.com/coredns/coredns" { print $3 }' coredns/go.mod)
 helm_version=$(awk '$1 == "helm.sh/helm/v3" { print $2 }' helm/go.mod)
+cnitool_version=$(awk '$1 == "github.com/containernetworking/cni" { print $2 }' cnitool/go.mod)
 grpc_version=$(awk '$2 == "google.golang.org/grpc" { print $3 }' grpc/go.mod)
 
 main() {
@@ -34,6 +35,7 @@ main() {
     build coredns "$coredns_version" coredns
     build grpc "$grpc_version" grpc-application
     build helm "$helm_version"
+    build cnitool "$cnitool_version"
     fetch_envoy "$(dpkg --print-architecture)"
     fetch_promtool
     install_mdbook

@@ -63,6 +63,13 @@ impl Programs {
         existing(self.cache.join(format!("helm-{version}")).join("helm"), "make setup")
     }
 
+    /// Returns cnitool, the reference client of CNI, of the version in `tests/cnitool/go.mod`.
+    pub fn cnitool(&self) -> Result<PathBuf> {
+        let module = "github.com/containernetworking/cni";
+        let version = required_version(include_str!("../cnitool/go.mod"), module)?;
+        existing(self.cache.join(format!("cnitool-{version}")).join("cnitool"), "make setup")
+    }
+
     /// Returns a program of an API server without a node: from the folder `KUBEBUILDER_ASSETS` if
     /// it is set, else that of a node.
     pub fn asset(&self, name: &str) -> Result<PathBuf> {

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use e2e::programs::Programs;
 use e2e::skipped_tests;
 use e2e::sockets::Transport::{Tcp, Udp};
 use e2e::wait::until;
@@ -108,6 +109,53 @@ fn check_finds_rules_that_are_gone() {
         assert_eq!(call(command, Path::new(""), "").unwrap(), "", "{command}");
     }
     assert_eq!(call("CHECK", &path(&pod), &config).unwrap(), "");
+}
+
+/// The runtime's library finds the plugin by a configuration list, behind another plugin.
+#[test]
+fn reference_client_carries_out_every_operation() {
+    let pod = Pod::create();
+    let clean = pod.dump();
+    let folder = tempfile::tempdir().unwrap();
+    let entry = json!({"type": "istio-cni", "capabilities": {ANNOTATIONS: true, "dns": true}});
+    // Debian's plugins are older than the operations of 1.1.
+    let chained = json!({"cniVersion": "1.0.0", "plugins": [{"type": "loopback"}, entry]});
+    let alone = json!({"cniVersion": "1.1.0", "plugins": [entry]});
+    for (name, mut list) in [("chained", chained), ("alone", alone)] {
+        list["name"] = name.into();
+        fs::write(folder.path().join(name).with_extension("conflist"), list.to_string()).unwrap();
+    }
+    fs::copy(build("cni"), folder.path().join("istio-cni")).unwrap();
+    let annotations = config(&request(&Settings::injected()))["runtimeConfig"].take();
+    let client = Programs::find().unwrap().cnitool().unwrap();
+    let call = |operation: &str| {
+        let mut client = Command::new(&client);
+        let list = if ["gc", "status"].contains(&operation) { "alone" } else { "chained" };
+        client.args([operation, list]).arg(path(&pod)).env_clear();
+        client.env("NETCONFPATH", folder.path()).env("CNI_IFNAME", "lo");
+        client.env("CNI_PATH", format!("{}:/usr/lib/cni", folder.path().display()));
+        client.env("CNI_ARGS", "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web");
+        let output = client.env("CAP_ARGS", annotations.to_string()).output().unwrap();
+        let messages = String::from_utf8(output.stderr).unwrap();
+        output.status.success().then(|| String::from_utf8(output.stdout).unwrap()).ok_or(messages)
+    };
+    call("status").unwrap();
+    let result: Value = serde_json::from_str(&call("add").unwrap()).unwrap();
+    assert_eq!(result["interfaces"][0]["name"], "lo", "{result}");
+    check(
+        &pod,
+        &[
+            (World, Tcp, "192.168.77.2:80", "pod:15006 192.168.77.2:80"),
+            (APP, Tcp, "203.0.113.7:80", "pod:15001 203.0.113.7:80"),
+        ],
+    );
+    call("check").unwrap();
+    pod.init(&Settings::default().with_switch("--cleanup-only"));
+    assert_eq!(pod.dump(), clean);
+    let differs = call("check").unwrap_err();
+    assert!(differs.contains("the rules differ from the plan"), "{differs}");
+    call("gc").unwrap();
+    call("del").unwrap();
 }
 
 #[test]
