@@ -3,7 +3,7 @@
 //! The network is on the left, the application on the right, the sidecar between them. Packets past
 //! the sidecar have their lanes above and below it, so that no lines cross.
 
-use super::svg::Svg;
+use super::svg::{Svg, fitted};
 use crate::picture::{Lane, LanePath, Picture};
 
 /// Renders the picture.
@@ -87,7 +87,9 @@ impl<'a> Layout<'a> {
 fn draw(svg: &mut Svg, picture: &Picture, lane: &Lane, y: u32) {
     let dropped = if lane.path == LanePath::Dropped { ", dropped" } else { "" };
     let label = |svg: &mut Svg, class: &str, x, most| {
-        svg.text(class, x, y - 7, &(lane.words(most) + dropped));
+        // A single value may be longer; the description has them all.
+        let words = fitted(&(lane.words(most) + dropped), most + MORE);
+        svg.text(class, x, y - 7, &words);
         let settings = lane.settings();
         let settings = if settings.is_empty() { "no setting captures it" } else { &settings };
         svg.text(&["s ", class].concat(), x, y + 15, settings);
@@ -159,5 +161,7 @@ const RIGHT: u32 = 896;
 /// Characters that fit into a label beside the sidecar, and along the whole pod.
 const NARROW: usize = 28;
 const WIDE: usize = 84;
+/// Characters that fit after these: ` and 25 more`.
+const MORE: usize = 11;
 /// Characters of small text that fit beside the sidecar.
 const OWNERS: usize = 44;
