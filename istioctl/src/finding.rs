@@ -4,8 +4,9 @@ use std::fmt;
 
 use anyhow::anyhow;
 use injector::kubernetes::workload::Workload;
+use injector::manifest::{Document, Manifest};
 use json_patch::Patch;
-use reason::Reason;
+use reason::{Reason, words};
 
 use crate::printable::Printable;
 
@@ -43,6 +44,36 @@ pub(super) enum FindingResult {
     Skipped(Reason),
     /// The pod template is injected already.
     Unchanged,
+}
+
+/// Adds a warning to the changed objects of a document about the comments that its new text lacks.
+pub(super) fn warn_of_lost_comments(
+    manifest: &Manifest<'_>,
+    document: &Document<'_>,
+    text: &str,
+    findings: &mut [Finding],
+) {
+    let lost = manifest.comments_lost(text).into_iter().map(|line| document.line + line - 1);
+    let lost: Vec<_> = lost.collect();
+    let mut from = 0;
+    for at in 0..findings.len() {
+        if findings[at].result != FindingResult::Changed {
+            continue;
+        }
+        let mut later = findings[at + 1..].iter();
+        let next = later.find(|later| later.result == FindingResult::Changed);
+        let end = next.map_or(usize::MAX, |next| next.line.max(from));
+        let lines = lost.iter().filter(|line| (from..end).contains(line));
+        let lines: Vec<_> = lines.map(ToString::to_string).collect();
+        from = end;
+        if !lines.is_empty() {
+            let message = format!(
+                "the comments of line {} are lost, because the field around them is rewritten",
+                lines.join(", ")
+            );
+            findings[at].warnings.push(Reason::new(words::COMMENTS_LOST, message));
+        }
+    }
 }
 
 impl Finding {

@@ -104,12 +104,15 @@ spec:
     env: []
 ";
     let ran = run(&["kube-inject", "-f", "-"], text);
-    let shown =
-        "warning: Pod \"web\": the comments of line 10, 13 are lost, because injection rewrites";
+    let shown = "warning: Pod \"web\": the comments of line 10, 13 are lost, because the field";
     assert!(ran.messages.starts_with(shown), "{}", ran.messages);
     for (comment, kept) in [("# stays", true), ("# Stays too.", true), ("# moves", false)] {
         assert_eq!(ran.output.contains(comment), kept, "{comment}: {}", ran.output);
     }
+    let empty = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, labels: { # none\n  }}\nspec:\n  \
+                 volumes: [] # stays\n  containers: []\n";
+    let ran = run(&["kube-inject", "-f", "-"], empty);
+    assert!(ran.messages.contains("the comments of line 3 are lost"), "{}", ran.messages);
     let classic = run(&["kube-inject", "-f", "-", "--enable-native-sidecars", "false"], text);
     assert!(classic.warnings().is_empty() && classic.output.contains("# moves too"));
 }

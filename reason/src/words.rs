@@ -147,8 +147,8 @@ words! {
             Fixed("use a name that is a valid label value; the proxy gets this one, but the pod gets no label topology.istio.io/network");
         NAMESPACE_UNKNOWN = "namespace_unknown", "The users that the platform allows are not known, so the proxy runs as 1337",
             Fixed("check that the injector may get, list and watch namespaces");
-        COMMENTS_LOST = "comments_lost", "With `kube-inject`, comments inside a field that injection rewrites are left out: a handler of a probe, or a container that moves to another list",
-            Fixed("write the container under spec.initContainers, or the comments above it");
+        COMMENTS_LOST = "comments_lost", "Comments inside a field that `kube-inject` or `uninject` rewrites are left out, such as a handler of a probe, or a container that moves to another list",
+            Fixed("write the comments above the field");
     }
     "Uninjection" {
         BAD_STATUS = "bad_status", "With `uninject`, the annotation `sidecar.istio.io/status` or `proxy.istio.io/overrides` is invalid, or names no sidecar that is there",

@@ -1,30 +1,34 @@
-//! Comments inside the parts that an edit removes.
+//! Comments that an edit keeps or loses.
 
+use std::collections::HashMap;
 use std::iter::once;
+use std::ops::Range;
 
-use json_patch::PatchOperation;
-
+use super::source::Source;
 use super::tree::{Item, NodeKind};
-use super::{Edit, Manifest, PodTemplate};
+use super::{Manifest, PodTemplate};
 
 impl Manifest<'_> {
-    /// Returns the lines with comments inside fields and list items that an edit removes or
-    /// replaces, counted from 1 in the document. A container that moves to another list is written
-    /// there without its comments.
-    pub fn comments_lost(&self, edit: &Edit<'_>) -> Vec<usize> {
-        let removed = edit.patch.iter().filter_map(|operation| {
-            let (path, replaced) = match operation {
-                PatchOperation::Remove(remove) => (&remove.path, false),
-                PatchOperation::Replace(replace) => (&replace.path, true),
-                _ => return None,
-            };
-            let path: Vec<_> = path.tokens().map(|token| token.decoded().into_owned()).collect();
-            let (item, _) = self.item_in_text(edit.template, &path)?;
-            let is_collection = matches!(item.value.kind, NodeKind::Collection(_));
-            (is_collection || !replaced).then(|| item.start..item.end())
-        });
-        let comments = self.source.comments(removed);
-        comments.map(|comment| self.source.place(comment.start).0).collect()
+    /// Returns the lines with comments that an edited text lacks, counted from 1 in the document. A
+    /// part that cannot be edited in place is written anew, without its comments.
+    pub fn comments_lost(&self, edited: &str) -> Vec<usize> {
+        let edited = Source::new(edited);
+        let mut kept: HashMap<&str, usize> = HashMap::new();
+        let whole = |source: &Source<'_>| once(0..source.text.len());
+        for comment in edited.comments(whole(&edited)) {
+            *kept.entry(edited.text[comment].trim_end()).or_default() += 1;
+        }
+        let is_lost = |comment: &Range<usize>| {
+            match kept.get_mut(self.source.text[comment.clone()].trim_end()) {
+                Some(left @ 1..) => *left -= 1,
+                _ => return true,
+            }
+            false
+        };
+        let lost = self.source.comments(whole(&self.source)).filter(is_lost);
+        let mut lines: Vec<_> = lost.map(|comment| self.source.place(comment.start).0).collect();
+        lines.dedup();
+        lines
     }
 
     /// True if comments belong to a field of a pod template: beside its key, above or inside its

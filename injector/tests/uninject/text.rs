@@ -140,11 +140,14 @@ fn comments_of_empty_fields_stay() {
                 spec: {\n  volumes: [],   # none\n  # the one\n  containers: [\n    \
                 {name: web, image: a}, # c\n  ],   # after\n}\n";
     let flow_end = flow.replace("],   # after", "]   # after");
+    let closed = "apiVersion: v1\nkind: Pod\nmetadata: {\n  name: p, labels: {app: web}, # x\n  \
+                  annotations: {}}\nspec: # five\n  containers:\n  - name: \"a\" # six\n";
     for (text, expected) in [
         (EMPTY, EMPTY),
         (&EMPTY.replace('\n', "\r\n"), &EMPTY.replace('\n', "\r\n")),
         (&beside, &beside.replace(": {} #", ": #")),
         (flow, &flow.replace("volumes: [],   ", "   ")),
+        (closed, &closed.replace("web},", "web}").replace("annotations: {}", "")),
         (&flow_end, &flow_end.replace("volumes: [],   ", "   ")),
     ] {
         let injected = injected(text, &PARSED[0][0]).unwrap();

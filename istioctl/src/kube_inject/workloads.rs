@@ -7,12 +7,11 @@ use injector::inject::{InjectError, Injection, InjectionOutcome, Target, inject}
 use injector::manifest::{self, Manifest, PodTemplate, PodTemplateRule};
 use injector::overlay::error::{OverlayError, TemplateSource};
 use injector::settings::annotations::{AnnotationError, key};
-use reason::{Reason, words};
 use serde_json::Value;
 
 use super::injection_flags::InjectionInputs;
 use crate::files::EditedDocument;
-use crate::finding::{Finding, FindingResult, Title};
+use crate::finding::{Finding, FindingResult, Title, warn_of_lost_comments};
 
 /// Parts of an injection that the result is made from, besides the text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -95,12 +94,8 @@ fn inject_all(
         return (Err(errors), findings);
     }
     let mut edits = Vec::new();
-    for (at, template, injection, patch) in &injections {
-        let edit = manifest::Edit { template, patch, pod: &injection.pod };
-        let lost = manifest.comments_lost(&edit).into_iter();
-        let lines: Vec<_> = lost.map(|line| (document.line + line - 1).to_string()).collect();
-        findings[*at].warnings.extend((!lines.is_empty()).then(|| comments_lost(&lines)));
-        edits.push(edit);
+    for (_, template, injection, patch) in &injections {
+        edits.push(manifest::Edit { template, patch, pod: &injection.pod });
     }
     let text = manifest.edit(&edits);
     drop(edits);
@@ -111,6 +106,9 @@ fn inject_all(
     }
     let text =
         text.map_err(|error| vec![anyhow!(error).context(format!("line {}", document.line))]);
+    if let Ok(text) = &text {
+        warn_of_lost_comments(manifest, document, text, &mut findings);
+    }
     (text, findings)
 }
 
@@ -176,12 +174,4 @@ fn namespace_of<'a>(pod: &'a Value, template: &'a PodTemplate, default: &'a str)
     let own = pod.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
     let namespaces = [own, &template.workload.namespace, default];
     namespaces.into_iter().find(|name| !name.is_empty()).unwrap_or_default()
-}
-
-fn comments_lost(lines: &[String]) -> Reason {
-    let lines = lines.join(", ");
-    let message = format!(
-        "the comments of line {lines} are lost, because injection rewrites the field around them"
-    );
-    Reason::new(words::COMMENTS_LOST, message)
 }

@@ -7,7 +7,7 @@ use injector::uninject::uninject_template;
 use reason::{Reason, words};
 
 use crate::files::EditedDocument;
-use crate::finding::{Finding, FindingResult, Title};
+use crate::finding::{Finding, FindingResult, Title, warn_of_lost_comments};
 
 /// Removes the sidecars of a document.
 pub(super) fn uninjected_document(
@@ -100,5 +100,8 @@ fn uninject_all(
     let text = manifest.edit(&edits.collect::<Vec<_>>());
     let text =
         text.map_err(|error| vec![anyhow!(error).context(format!("line {}", document.line))]);
+    if let Ok(text) = &text {
+        warn_of_lost_comments(manifest, document, text, &mut findings);
+    }
     (text, findings)
 }

@@ -120,7 +120,10 @@ impl Editor<'_> {
             self.replace(comma..comma + 1, String::new());
         }
         let end = if is_followed { after + 1 } else { items.end };
-        self.replace(before + between.trim_end().len()..end, String::new());
+        let is_last_in_line = source.text[end..source.line_end(end)].trim().is_empty();
+        // What follows in the line must not become part of the comment.
+        let start = if is_last_in_line { before + between.trim_end().len() } else { items.start };
+        self.replace(start..end, String::new());
     }
 
     /// Replaces the value of an item.
