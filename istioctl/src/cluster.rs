@@ -86,9 +86,11 @@ async fn from_environment(flags: &ClientFlags) -> anyhow::Result<Config> {
             Ok(kubeconfig) => kubeconfig::resolve(kubeconfig, USUAL_KUBECONFIG, context).await,
             // A pod has a service account instead.
             Err(error) => {
-                return Config::incluster()
-                    .map_err(|_| anyhow!(with_causes(&error)))
-                    .context(NO_KUBECONFIG);
+                return Config::incluster().map_err(|_| {
+                    let context = context.map(|name| format!("--context {name}: "));
+                    let context = context.unwrap_or_default();
+                    anyhow!("{context}{NO_KUBECONFIG}: {}{NAME_ONE}", with_causes(&error))
+                });
             }
         },
         path => {
@@ -160,4 +162,5 @@ async fn injector(
     Ok(Injector { settings, proxy_configs })
 }
 
+const NAME_ONE: &str = "\n  hint: name a kubeconfig with --kubeconfig";
 const NO_KUBECONFIG: &str = "no cluster: neither --kubeconfig, KUBECONFIG nor ~/.kube/config";

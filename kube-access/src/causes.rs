@@ -15,14 +15,14 @@ pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut next = Some(error);
     while let Some(error) = next {
         next = error.source();
-        let message = message(error);
+        let message = without_numbers(&message(error));
         if next.is_some() && is_layer(error, &message) || text.contains(&message) {
             continue;
         }
         text.push_str(if text.is_empty() { "" } else { ": " });
         text.push_str(&message);
     }
-    without_numbers(&text)
+    text
 }
 
 /// True if a request to the API server had no answer.
@@ -32,7 +32,7 @@ pub fn is_unanswered(error: &(dyn Error + 'static)) -> bool {
 }
 
 fn message(error: &(dyn Error + 'static)) -> String {
-    if let Some(KubeconfigError::Parse(problem)) = error.downcast_ref() {
+    if let Some(KubeconfigError::Parse(problem)) = of_kubeconfig(error) {
         // The further lines show the file.
         let problem = problem.to_string();
         let problem = problem.lines().next().unwrap_or_default();
@@ -50,8 +50,13 @@ fn message(error: &(dyn Error + 'static)) -> String {
 /// True for an error that says nothing which its cause does not.
 fn is_layer(error: &(dyn Error + 'static), message: &str) -> bool {
     matches!(error.downcast_ref(), Some(kube::Error::Service(_)))
-        || matches!(error.downcast_ref(), Some(KubeconfigError::ReadConfig(..)))
+        || matches!(of_kubeconfig(error), Some(KubeconfigError::ReadConfig(..)))
         || message.starts_with("client error (")
+}
+
+/// Returns the client's error about a kubeconfig, also from the box of our own error.
+fn of_kubeconfig<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a KubeconfigError> {
+    error.downcast_ref().or_else(|| error.downcast_ref::<Box<KubeconfigError>>().map(|it| &**it))
 }
 
 /// Returns a text without the numbers that Rust adds to the texts of system errors.
@@ -102,6 +107,12 @@ mod tests {
         assert_eq!(with_causes(&error), format!("whole: outer: middle: {}", std::fmt::Error));
     }
 
+    #[derive(Debug, thiserror::Error)]
+    #[error("f: {}", with_causes(source.as_ref()))]
+    struct NoKubeconfig {
+        source: Box<KubeconfigError>,
+    }
+
     #[test]
     fn layers_and_numbers_of_system_errors_are_left_out() {
         let refused = || std::io::Error::from_raw_os_error(111);
@@ -112,6 +123,8 @@ mod tests {
             KubeconfigError::ReadConfig(std::io::Error::from_raw_os_error(2), "/a".into());
         assert_eq!(with_causes(&missing), "No such file or directory");
         assert!(!is_unanswered(&missing));
+        let boxed = NoKubeconfig { source: Box::new(missing) };
+        assert_eq!(with_causes(&boxed), "f: No such file or directory");
         let invalid = kube::config::Kubeconfig::from_yaml("- a").unwrap_err();
         let text = with_causes(&invalid);
         assert!(text.starts_with("not a kubeconfig: line 1 column 1: "), "{text}");

@@ -41,9 +41,14 @@ pub fn picture(plan: &Plan) -> Picture {
     };
     for direction in [Direction::In, Direction::Out] {
         for index in 0..plan.rules.len() {
-            for family in FAMILIES {
-                let ordinary = sample::ordinary(plan, direction, family);
-                picture.add_rule(plan, &ordinary, index);
+            let ordinary = FAMILIES.map(|family| sample::ordinary(plan, direction, family));
+            let added = ordinary.clone().map(|packet| picture.add_rule(plan, &packet, index));
+            // A rule for every protocol may decide about UDP alone, after others about TCP.
+            if added == [false, false] {
+                for packet in ordinary {
+                    let packet = Packet { protocol: Protocol::Udp, ..packet };
+                    picture.add_rule(plan, &packet, index);
+                }
             }
         }
         picture.add_rest(plan, direction);
@@ -85,15 +90,15 @@ impl Picture {
         lines
     }
 
-    /// Adds the packets that a rule decides.
-    fn add_rule(&mut self, plan: &Plan, ordinary: &Packet, index: usize) {
+    /// Adds the packets that a rule decides. False if it decides none that are like `ordinary`.
+    fn add_rule(&mut self, plan: &Plan, ordinary: &Packet, index: usize) -> bool {
         let rule = &plan.rules[index];
         let decided = |condition, value| {
             let packet = sample::matching(ordinary, rule, condition, value)?;
             let Explanation { decided_by, fate, .. } = explain(plan, &packet);
             (decided_by == Some(index)).then_some(fate)
         };
-        let Some(fate) = decided(0, 0).or_else(|| decided(0, 1)) else { return };
+        let Some(fate) = decided(0, 0).or_else(|| decided(0, 1)) else { return false };
         let is_dns = rule.chain == Chain::Dns;
         let mut packets = Vec::new();
         for (place, condition) in rule.matches.iter().enumerate() {
@@ -123,6 +128,7 @@ impl Picture {
                 self.add(Lane { path, packets, origins: vec![origin] });
             }
         }
+        true
     }
 
     /// Adds the packets that no rule decides.
@@ -140,9 +146,10 @@ impl Picture {
                 let has_dns = self.lanes.iter().any(|lane| matches!(lane.path, LanePath::Dns(_)));
                 nouns.push(if has_dns { "other UDP" } else { "UDP" });
             }
-            for (family, noun) in FAMILIES.into_iter().zip(["IPv4", "IPv6"]) {
-                if !is_captured(&family) && undecided(family, Protocol::Tcp) {
-                    nouns.push(noun);
+            let names = [["other TCP over IPv4", "IPv4"], ["other TCP over IPv6", "IPv6"]];
+            for (family, [tcp, all]) in FAMILIES.into_iter().zip(names) {
+                if undecided(family, Protocol::Tcp) {
+                    nouns.push(if is_captured(&family) { tcp } else { all });
                 }
             }
         } else {
