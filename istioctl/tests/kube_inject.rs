@@ -253,7 +253,10 @@ fn unreachable_cluster_is_named_with_its_flag() {
     for (args, expected) in [
         (&["-c", path(&file)][..], unreachable.as_str()),
         (&["-c", "/nowhere/config"], "error: --kubeconfig /nowhere/config: "),
-        (&["--context", "other"], "error: no cluster: neither --kubeconfig, KUBECONFIG nor "),
+        (
+            &["--context", "other"],
+            "error: --context other: no cluster: neither --kubeconfig, KUBECONFIG nor ",
+        ),
         (&["--meshConfigMapName=istio"], "error: no cluster: "),
         (&["--injectConfigMapName", "mine"], "error: no cluster: "),
         (&["--kubeconfig", path(&file), "--context", "x"], "error: --context `x`: no such context"),
