@@ -90,7 +90,8 @@ fn packet(plan: &Plan, is_inbound: bool, noun: &str, value: &str) -> Option<Pack
         }
         "" | "DNS to" => {
             let range: Cidr = value.parse().unwrap();
-            address = range.ends().1;
+            let (first, last) = range.ends();
+            address = if last.is_loopback() { first } else { last };
             port = if noun.is_empty() { port } else { 53 };
         }
         _ => return None,

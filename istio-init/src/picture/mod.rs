@@ -93,26 +93,27 @@ impl Picture {
     /// Adds the packets that a rule decides. False if it decides none that are like `ordinary`.
     fn add_rule(&mut self, plan: &Plan, ordinary: &Packet, index: usize) -> bool {
         let rule = &plan.rules[index];
-        let decided = |condition, value| {
-            let packet = sample::matching(ordinary, rule, condition, value)?;
-            let Explanation { decided_by, fate, .. } = explain(plan, &packet);
-            (decided_by == Some(index)).then_some(fate)
-        };
-        let Some(fate) = decided(0, 0).or_else(|| decided(0, 1)) else { return false };
+        let decided: Vec<_> = sample::matching(ordinary, plan, rule)
+            .into_iter()
+            .map(|(packet, places)| (explain(plan, &packet), places))
+            .filter(|(explanation, _)| explanation.decided_by == Some(index))
+            .collect();
+        let Some((Explanation { fate, .. }, _)) = decided.first() else { return false };
         let is_dns = rule.chain == Chain::Dns;
         let mut packets = Vec::new();
-        for (place, condition) in rule.matches.iter().enumerate() {
+        for (number, condition) in rule.matches.iter().enumerate() {
             let Some(mut values) = Values::new(condition, is_dns) else { continue };
             if !condition.negated {
-                let mut number = 0..;
+                let mut place = 0..;
                 values.values.retain(|_| {
-                    number.next().is_some_and(|number| decided(place, number).is_some())
+                    let place = place.next();
+                    decided.iter().any(|(_, places)| places.get(number).copied() == place)
                 });
             }
             packets.push(values);
         }
         let is_out = ordinary.direction == Direction::Out;
-        match (rule.origin, fate) {
+        match (rule.origin, *fate) {
             (Origin::Flag(Flag::ProxyUid | Flag::ProxyGid), Fate::Direct) if is_out => {
                 for values in packets {
                     if !self.proxy.contains(&values) {

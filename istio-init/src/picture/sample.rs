@@ -1,10 +1,11 @@
 //! Packets that stand for others.
 
+use std::mem::discriminant;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use crate::explain::{Owner, Packet, holds};
-use crate::plan::{Field, Match, Plan, Rule};
+use crate::plan::{AnyOf, Field, Match, Plan, Rule, Span};
 use crate::types::direction::Direction;
 use crate::types::family::Family;
 use crate::types::owner::{Gid, Uid};
@@ -23,7 +24,7 @@ pub(super) fn ordinary(plan: &Plan, direction: Direction, family: Family) -> Pac
             Family::V4 => IpAddr::from([203, 0, host.to_be_bytes()[1], 7]),
             Family::V6 => IpAddr::from([0x2001, 0xdb8, host, 0, 0, 0, 0, 7]),
         };
-        let id = 1000 + u32::from(number) * 997;
+        let id = 1000 + u128::from(number) * 997;
         let gid = captured_group.or(parsed(id)).unwrap_or(Gid::ROOT);
         let owner = Owner { uid: parsed(id).unwrap_or(Uid::ROOT), gid };
         Packet {
@@ -43,51 +44,96 @@ pub(super) fn ordinary(plan: &Plan, direction: Direction, family: Family) -> Pac
     (0..40).map(packet).min_by_key(names).unwrap_or_else(|| packet(0))
 }
 
-/// Returns the packet, changed to match a rule: the condition `place` by its value `number`, the
-/// others by their first ones. `None` if no first packet of a connection matches.
-pub(super) fn matching(
-    ordinary: &Packet,
-    rule: &Rule,
-    place: usize,
-    number: usize,
-) -> Option<Packet> {
-    let mut packet = ordinary.clone();
-    for (index, condition) in rule.matches.iter().enumerate() {
-        let number = if index == place { number } else { 0 };
-        set(&mut packet, condition, number)?;
+/// Returns packets like `ordinary` that match a rule, each with the places of its values in the lists
+/// of the rule's conditions. If other rules decide a part of the rule's packets, some of these are of
+/// the rest.
+pub(super) fn matching(ordinary: &Packet, plan: &Plan, rule: &Rule) -> Vec<(Packet, Vec<usize>)> {
+    let mut packets = vec![(ordinary.clone(), Vec::new())];
+    for condition in &rule.matches {
+        let points = points(plan, condition);
+        let with_point = |(packet, places): (Packet, Vec<usize>)| {
+            points.iter().filter_map(move |(place, point)| {
+                let mut packet = packet.clone();
+                set(&mut packet, condition, *point)?;
+                Some((packet, [&*places, &[*place]].concat()))
+            })
+        };
+        packets = packets.into_iter().flat_map(with_point).collect();
     }
-    let is_out = packet.direction == Direction::Out;
-    if is_out && packet.destination.ip().is_loopback() {
-        "lo".clone_into(&mut packet.interface);
+    for (packet, _) in &mut packets {
+        if packet.direction == Direction::Out && packet.destination.ip().is_loopback() {
+            "lo".clone_into(&mut packet.interface);
+        }
     }
-    Some(packet)
+    packets
 }
 
-/// Makes a packet match a condition by its value `number`.
-fn set(packet: &mut Packet, condition: &Match, number: usize) -> Option<()> {
+/// Returns numbers that a condition's values cover, with the places of these values: the ends of each,
+/// and the number behind each value of another rule.
+fn points(plan: &Plan, condition: &Match) -> Vec<(usize, u128)> {
+    let own = spans(&condition.field);
+    if own.is_empty() {
+        return vec![(0, 0)];
+    }
+    let kind = discriminant(&condition.field);
+    let fields = plan.rules.iter().flat_map(|rule| &rule.matches).map(|other| &other.field);
+    let others: Vec<_> =
+        fields.filter(|field| discriminant(*field) == kind).flat_map(spans).collect();
+    let mut points = Vec::new();
+    for (place, (lowest, highest)) in own.into_iter().enumerate() {
+        let behind = others.iter().filter_map(|(_, last)| last.checked_add(1));
+        let inside = behind.filter(|point| (lowest..=highest).contains(point));
+        let mut numbers: Vec<_> = [lowest, highest].into_iter().chain(inside).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        points.extend(numbers.into_iter().map(|number| (place, number)));
+    }
+    points
+}
+
+/// Returns the lowest and highest number of each value of a field; none for a field without numbers.
+fn spans(field: &Field) -> Vec<(u128, u128)> {
+    match field {
+        Field::DestinationPort(_, ports) | Field::SourcePort(_, ports) => ends(ports),
+        Field::Source(ranges) | Field::Destination(ranges) => ends(ranges),
+        Field::OwnerUid(users) => ends(users),
+        Field::OwnerGid(groups) => ends(groups),
+        _ => Vec::new(),
+    }
+}
+
+fn ends(values: &AnyOf<impl Span>) -> Vec<(u128, u128)> {
+    values.values().iter().map(|value| (value.lowest(), value.highest())).collect()
+}
+
+/// Makes a packet match a condition, by a number that one of its values covers.
+fn set(packet: &mut Packet, condition: &Match, number: u128) -> Option<()> {
     let family = Family::from_address(packet.destination.ip());
     let is_out = packet.direction == Direction::Out;
     let positive = !condition.negated;
     match &condition.field {
         Field::Family(wanted) => (*wanted == family).then_some(())?,
         Field::Protocol(protocol) => packet.protocol = *protocol,
-        Field::DestinationPort(protocol, ports) => {
+        Field::DestinationPort(protocol, _) => {
             packet.protocol = *protocol;
             if positive {
-                packet.destination.set_port(ports.values().get(number)?.first());
+                packet.destination.set_port(number.try_into().ok()?);
             }
         }
-        Field::SourcePort(protocol, ports) => {
+        Field::SourcePort(protocol, _) => {
             packet.protocol = *protocol;
-            packet.source.set_port(ports.values().get(number)?.first());
+            packet.source.set_port(number.try_into().ok()?);
         }
         Field::Source(ranges) | Field::Destination(ranges) => {
             (ranges.first().family() == family).then_some(())?;
             if positive {
-                let (_, last) = ranges.values().get(number)?.ends();
+                let address = match family {
+                    Family::V4 => IpAddr::V4(u32::try_from(number).ok()?.into()),
+                    Family::V6 => IpAddr::V6(number.into()),
+                };
                 match &condition.field {
-                    Field::Source(_) => packet.source.set_ip(last),
-                    _ => packet.destination.set_ip(last),
+                    Field::Source(_) => packet.source.set_ip(address),
+                    _ => packet.destination.set_ip(address),
                 }
             }
         }
@@ -97,14 +143,10 @@ fn set(packet: &mut Packet, condition: &Match, number: usize) -> Option<()> {
                 name.name().clone_into(&mut packet.interface);
             }
         }
-        Field::OwnerUid(users) => {
-            packet.owner.as_mut()?.uid = users.values().get(number)?.first();
-        }
-        Field::OwnerGid(groups) if positive => {
-            packet.owner.as_mut()?.gid = *groups.values().get(number)?;
-        }
+        Field::OwnerUid(_) => packet.owner.as_mut()?.uid = parsed(number)?,
+        Field::OwnerGid(_) if positive => packet.owner.as_mut()?.gid = parsed(number)?,
         Field::OwnerGid(groups) => {
-            let other = (1..=u32::from(u16::MAX))
+            let other = (1..=u128::from(u16::MAX))
                 .filter_map(parsed)
                 .find(|gid| !groups.values().contains(gid));
             packet.owner.as_mut()?.gid = other?;
@@ -114,6 +156,6 @@ fn set(packet: &mut Packet, condition: &Match, number: usize) -> Option<()> {
     Some(())
 }
 
-fn parsed<T: FromStr>(number: u32) -> Option<T> {
+fn parsed<T: FromStr>(number: u128) -> Option<T> {
     number.to_string().parse().ok()
 }
