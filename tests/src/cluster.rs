@@ -80,6 +80,11 @@ impl Cluster {
         containerd::plugins(&self.folder.node())
     }
 
+    /// Returns the folder in which the node keeps the network namespaces of its pods.
+    pub fn network_namespaces(&self) -> PathBuf {
+        containerd::state(&self.folder.node()).join("io.containerd.grpc.v1.cri/netns")
+    }
+
     /// Returns the name of the node.
     pub fn node_name(&self) -> &'static str {
         NODE_NAME

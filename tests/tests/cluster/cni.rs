@@ -22,7 +22,6 @@ use crate::istioctl::KubeInject;
 
 pub(crate) fn cni_plugin_captures_pods_without_privileges(fixture: &Fixture) -> Result<()> {
     let cluster = fixture.cluster()?;
-    accepts_manifests(cluster)?;
     let before = configurations(cluster)?;
     let namespace = cluster.namespace("cni", &[])?;
 
@@ -108,22 +107,6 @@ pub(crate) fn cni_plugin_captures_pods_without_privileges(fixture: &Fixture) -> 
     namespace.delete()
 }
 
-/// The API server takes the manifests of the agent without a warning. Its pods cannot run here: the mounts of
-/// this machine are not shared.
-fn accepts_manifests(cluster: &Cluster) -> Result<()> {
-    let namespace =
-        cluster.namespace("istio-cni", &["pod-security.kubernetes.io/enforce=privileged"])?;
-    let folder = repository().join("manifests/cni");
-    let folder = folder.to_str().context("the path is no text")?;
-    let args =
-        ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "--kustomize", folder];
-    let answer = cluster.kubectl().run(args)?;
-    // kubectl's own warning, that the kustomization sets an order, is none of the API server's.
-    let is_warned = answer.stderr.lines().any(|line| line.starts_with("Warning:"));
-    ensure!(answer.succeeded && !is_warned, "{}", answer.stderr);
-    namespace.delete()
-}
-
 /// A server and a client with sidecars, injected with the values of the component `cni`.
 fn both_envoys_count(namespace: &Namespace<'_>) -> Result<()> {
     let folder = TempDir::new()?;
@@ -161,7 +144,7 @@ fn both_envoys_count(namespace: &Namespace<'_>) -> Result<()> {
 
 /// A pod with the container that checks the rules, and an application that fails if it can connect:
 /// no Envoy listens in this pod, so a captured connection is refused.
-fn checking_pod(cluster: &Cluster, name: &str, is_requested: bool) -> Result<Value> {
+pub(crate) fn checking_pod(cluster: &Cluster, name: &str, is_requested: bool) -> Result<Value> {
     let arguments = json!([
         "istio-iptables",
         "-p",
@@ -218,7 +201,7 @@ fn checking_pod(cluster: &Cluster, name: &str, is_requested: bool) -> Result<Val
 }
 
 /// Waits until the pod has succeeded, without a restart.
-fn succeeds_at_once(namespace: &Namespace<'_>, name: &str) -> Result<()> {
+pub(crate) fn succeeds_at_once(namespace: &Namespace<'_>, name: &str) -> Result<()> {
     namespace.wait_for("jsonpath={.status.phase}=Succeeded", &pod(name))?;
     let status = namespace.get(&pod(name))?;
     for list in ["initContainerStatuses", "containerStatuses"] {
@@ -229,12 +212,12 @@ fn succeeds_at_once(namespace: &Namespace<'_>, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn pod(name: &str) -> String {
+pub(crate) fn pod(name: &str) -> String {
     format!("pod/{name}")
 }
 
 /// Content of the node's network configurations.
-fn configurations(cluster: &Cluster) -> Result<BTreeMap<String, String>> {
+pub(crate) fn configurations(cluster: &Cluster) -> Result<BTreeMap<String, String>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(cluster.network_configurations())? {
         let path = entry?.path();
@@ -304,4 +287,4 @@ fn run(flags: &[String], command: &[&str]) -> Result<Output> {
 
 const SERVER: &str = "mkdir /www; echo hello >/www/index.html; exec httpd -f -p 8080 -h /www";
 const CLIENT: &str = "trap exit TERM; sleep infinity & wait";
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);

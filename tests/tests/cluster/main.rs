@@ -6,6 +6,7 @@
 mod app_pod;
 mod capture;
 mod cni;
+mod cni_daemon_set;
 mod configuration;
 mod control_plane;
 mod difference;
@@ -31,16 +32,22 @@ mod signer;
 mod tproxy;
 mod traffic;
 
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
+use std::{env, fs};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use e2e::failure;
 use libtest_mimic::{Arguments, Failed, Trial};
+use rustix::process::geteuid;
 
 use fixture::Fixture;
 
 fn main() -> Result<ExitCode> {
+    if geteuid().is_root() && !has_shared_root()? {
+        return Err(with_shared_mounts()?);
+    }
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let fixture = Arc::new(Fixture::default());
@@ -56,9 +63,27 @@ fn main() -> Result<ExitCode> {
     Ok(conclusion.exit_code())
 }
 
+/// True if mounts below `/` reach copies of it, as on nodes: pods that mount a folder with
+/// `HostToContainer` need it.
+fn has_shared_root() -> Result<bool> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").context("reading the mounts")?;
+    let is_root = |line: &&str| line.split(' ').nth(4) == Some("/");
+    let root = mounts.lines().rfind(is_root).context("there is no mount at /")?;
+    Ok(root.split(' ').any(|field| field.starts_with("shared:")))
+}
+
+/// Runs this program again, in a mount namespace of its own in which all mounts are shared. Returns
+/// only with an error.
+fn with_shared_mounts() -> Result<Error> {
+    let program = env::current_exe().context("finding this program")?;
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--mount", "--propagation", "shared", "--"]).arg(program);
+    Ok(Error::new(unshare.args(env::args_os().skip(1)).exec()).context("starting unshare"))
+}
+
 type Story = fn(&Fixture) -> Result<()>;
 
-const STORIES: [(&str, Story); 25] = [
+const STORIES: [(&str, Story); 26] = [
     ("deployment_answers_through_its_service", node::deployment_answers_through_its_service),
     ("manually_written_pod_is_captured", capture::manually_written_pod_is_captured),
     ("injector_becomes_ready_and_trusted", install::injector_becomes_ready_and_trusted),
@@ -112,6 +137,10 @@ const STORIES: [(&str, Story); 25] = [
     (
         "cni_plugin_captures_pods_without_privileges",
         cni::cni_plugin_captures_pods_without_privileges,
+    ),
+    (
+        "daemon_set_installs_repairs_and_leaves_the_node_as_it_was",
+        cni_daemon_set::daemon_set_installs_repairs_and_leaves_the_node_as_it_was,
     ),
     ("no_pod_starts_without_its_sidecar", replacement::no_pod_starts_without_its_sidecar),
 ];

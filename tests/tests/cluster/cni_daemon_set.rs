@@ -1,0 +1,102 @@
+//! The node agent as `manifests/cni` runs it.
+
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+use e2e::cluster::Cluster;
+use e2e::manifests;
+use e2e::namespace::{Namespace, address_of, name_of};
+use e2e::programs::Programs;
+use e2e::wait;
+
+use crate::cni::{PATIENCE, checking_pod, configurations, pod, succeeds_at_once};
+use crate::fixture::Fixture;
+
+pub(crate) fn daemon_set_installs_repairs_and_leaves_the_node_as_it_was(
+    fixture: &Fixture,
+) -> Result<()> {
+    let cluster = fixture.cluster()?;
+    let before = configurations(cluster)?;
+    let namespace = cluster.namespace("cni-node", &[])?;
+    let early = ["early-request", "early-foreign"];
+    for name in early {
+        let is_requested = name == "early-request";
+        namespace.apply(&checking_pod(cluster, name, is_requested)?.to_string())?;
+    }
+    for name in early {
+        wait::until("the pod has a sandbox", PATIENCE, || address_of(&namespace.get(&pod(name))?))?;
+    }
+
+    cluster.apply(&of_this_node(cluster, "cni")?)?;
+    let agent = cluster.existing_namespace("istio-cni");
+    is_rolled_out(&agent)?;
+    ensure!(configurations(cluster)? != before, "a ready agent has installed nothing");
+    namespace.apply(&checking_pod(cluster, "late-request", true)?.to_string())?;
+    namespace.apply(&checking_pod(cluster, "late-foreign", false)?.to_string())?;
+    for name in [early, ["late-request", "late-foreign"]].as_flattened() {
+        succeeds_at_once(&namespace, name)?;
+    }
+
+    // The end of a pod of the agent removes nothing.
+    let installed = configurations(cluster)?;
+    let first = agent.pod(AGENT)?;
+    agent.kubectl(&["delete", "pod", name_of(&first)])?;
+    ensure!(configurations(cluster)? == installed, "the agent's end changed the configuration");
+    namespace.apply(&checking_pod(cluster, "between", true)?.to_string())?;
+    succeeds_at_once(&namespace, "between")?;
+    is_rolled_out(&agent)?;
+    namespace.apply(&checking_pod(cluster, "after", false)?.to_string())?;
+    succeeds_at_once(&namespace, "after")?;
+
+    let uninstall = of_this_node(cluster, "cni-uninstall")?;
+    cluster.apply(&uninstall)?;
+    is_rolled_out(&agent)?;
+    wait::until("the entry is removed", PATIENCE, || {
+        let now = configurations(cluster)?;
+        ensure!(now == before, "{now:?}");
+        Ok(())
+    })?;
+    namespace.kubectl(&["delete", "pods", "--all", "--timeout=120s", "--grace-period=1"])?;
+    let delete = ["delete", "--timeout=120s", "--filename", "-"];
+    cluster.kubectl().must_with_input(delete, &uninstall)?;
+    // Stays on a node, as the pages say: a runtime that names it deletes no pod without it.
+    fs::remove_file(cluster.network_plugins().join("istio-cni")).context("removing the plugin")?;
+    namespace.delete()
+}
+
+/// Renders a folder of `manifests` with the paths of the test's node.
+fn of_this_node(cluster: &Cluster, folder: &str) -> Result<String> {
+    let mut text = manifests::render(&Programs::find()?, folder, &[], &[])?;
+    let run_folder = cluster.folder().node().join("istio-cni");
+    let paths = [
+        ("path: /opt/cni/bin\n", "path: ", cluster.network_plugins()),
+        ("path: /etc/cni/net.d\n", "path: ", cluster.network_configurations()),
+        ("path: /var/run/netns\n", "path: ", cluster.network_namespaces()),
+        ("mountPath: /var/run/netns\n", "mountPath: ", cluster.network_namespaces()),
+        ("path: /var/run/istio-cni\n", "path: ", run_folder.clone()),
+        ("mountPath: /var/run/istio-cni\n", "mountPath: ", run_folder.clone()),
+    ];
+    for (line, key, path) in paths {
+        let line = format!(" {line}");
+        ensure!(text.contains(&line), "{folder} has no line{line}");
+        text = text.replace(&line, &format!(" {key}{}\n", path.display()));
+    }
+    let (first, run_folder) = ("        - name: KUBERNETES_NODE_NAME\n", run_folder.display());
+    ensure!(text.contains(first), "{folder} does not set KUBERNETES_NODE_NAME");
+    let added =
+        format!("        - name: CNI_AGENT_RUN_DIR\n          value: {run_folder}\n{first}");
+    Ok(text.replace(first, &added))
+}
+
+/// Waits until the newest pod of the DaemonSet is ready.
+fn is_rolled_out(agent: &Namespace<'_>) -> Result<()> {
+    let rolled_out =
+        agent.kubectl(&["rollout", "status", "daemonset/istio-cni-node", "--timeout=120s"]);
+    rolled_out.map(drop).or_else(|error| {
+        let pods = agent.kubectl(&["describe", "pods"]).unwrap_or_default();
+        let logs = agent.kubectl(&["logs", "--selector", AGENT]).unwrap_or_default();
+        Err(error.context(format!("{pods}\n{logs}")))
+    })
+}
+
+const AGENT: &str = "k8s-app=istio-cni-node";
