@@ -92,10 +92,10 @@ fn of_this_node(cluster: &Cluster, folder: &str) -> Result<String> {
 fn is_rolled_out(agent: &Namespace<'_>) -> Result<()> {
     let rolled_out =
         agent.kubectl(&["rollout", "status", "daemonset/istio-cni-node", "--timeout=120s"]);
-    rolled_out.map(drop).or_else(|error| {
+    rolled_out.map(drop).map_err(|error| {
         let pods = agent.kubectl(&["describe", "pods"]).unwrap_or_default();
         let logs = agent.kubectl(&["logs", "--selector", AGENT]).unwrap_or_default();
-        Err(error.context(format!("{pods}\n{logs}")))
+        error.context(format!("{pods}\n{logs}"))
     })
 }
 
