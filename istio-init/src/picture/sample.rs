@@ -83,10 +83,8 @@ fn points(plan: &Plan, condition: &Match) -> Vec<(usize, u128)> {
     for (place, (lowest, highest)) in own.into_iter().enumerate() {
         let behind = others.iter().filter_map(|(_, last)| last.checked_add(1));
         let inside = behind.filter(|point| (lowest..=highest).contains(point));
-        let mut numbers: Vec<_> = [lowest, highest].into_iter().chain(inside).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        points.extend(numbers.into_iter().map(|number| (place, number)));
+        let ends = [Some(lowest), Some(highest).filter(|it| *it != lowest)].into_iter().flatten();
+        points.extend(ends.chain(inside).map(|number| (place, number)));
     }
     points
 }
@@ -157,5 +155,5 @@ fn set(packet: &mut Packet, condition: &Match, number: u128) -> Option<()> {
 }
 
 fn parsed<T: FromStr>(number: u128) -> Option<T> {
-    number.to_string().parse().ok()
+    u32::try_from(number).ok()?.to_string().parse().ok()
 }
