@@ -75,9 +75,13 @@ impl<'a> Namespace<'a> {
 
     /// Waits until all replicas of a Deployment are available and have its newest pod template.
     pub fn wait_until_available(&self, deployment: &str) -> Result<()> {
+        self.wait_until_rolled_out(&format!("deployment/{deployment}"))
+    }
+
+    /// Waits as [`Namespace::wait_until_available`] for an object such as `daemonset/agent`.
+    pub fn wait_until_rolled_out(&self, object: &str) -> Result<()> {
         let patience = format!("--timeout={}s", PATIENCE.as_secs());
-        let object = format!("deployment/{deployment}");
-        self.explained(self.kubectl(&["rollout", "status", &object, &patience]))
+        self.explained(self.kubectl(&["rollout", "status", object, &patience]))
     }
 
     /// Waits until a Service answers HTTP on a port from the machine, and returns its address. A

@@ -95,10 +95,12 @@ impl Picture {
         let rule = &plan.rules[index];
         let decided: Vec<_> = sample::matching(ordinary, plan, rule)
             .into_iter()
-            .map(|(packet, places)| (explain(plan, &packet), places))
-            .filter(|(explanation, _)| explanation.decided_by == Some(index))
+            .filter_map(|(packet, places)| {
+                let Explanation { decided_by, fate, .. } = explain(plan, &packet);
+                (decided_by == Some(index)).then_some((fate, places))
+            })
             .collect();
-        let Some((Explanation { fate, .. }, _)) = decided.first() else { return false };
+        let Some((fate, _)) = decided.first() else { return false };
         let is_dns = rule.chain == Chain::Dns;
         let mut packets = Vec::new();
         for (number, condition) in rule.matches.iter().enumerate() {

@@ -50,7 +50,7 @@ pub(super) fn ordinary(plan: &Plan, direction: Direction, family: Family) -> Pac
 pub(super) fn matching(ordinary: &Packet, plan: &Plan, rule: &Rule) -> Vec<(Packet, Vec<usize>)> {
     let mut packets = vec![(ordinary.clone(), Vec::new())];
     for condition in &rule.matches {
-        let points = points(plan, condition);
+        let points = points(plan, rule, condition);
         let with_point = |(packet, places): (Packet, Vec<usize>)| {
             points.iter().filter_map(move |(place, point)| {
                 let mut packet = packet.clone();
@@ -70,13 +70,14 @@ pub(super) fn matching(ordinary: &Packet, plan: &Plan, rule: &Rule) -> Vec<(Pack
 
 /// Returns numbers that a condition's values cover, with the places of these values: the ends of each,
 /// and the number behind each value of another rule.
-fn points(plan: &Plan, condition: &Match) -> Vec<(usize, u128)> {
+fn points(plan: &Plan, rule: &Rule, condition: &Match) -> Vec<(usize, u128)> {
     let own = spans(&condition.field);
     if own.is_empty() {
         return vec![(0, 0)];
     }
     let kind = discriminant(&condition.field);
-    let fields = plan.rules.iter().flat_map(|rule| &rule.matches).map(|other| &other.field);
+    let others = plan.rules.iter().filter(|other| !std::ptr::eq(*other, rule));
+    let fields = others.flat_map(|other| &other.matches).map(|other| &other.field);
     let others: Vec<_> =
         fields.filter(|field| discriminant(*field) == kind).flat_map(spans).collect();
     let mut points = Vec::new();

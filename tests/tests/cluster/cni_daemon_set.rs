@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 use e2e::cluster::Cluster;
 use e2e::manifests;
-use e2e::namespace::{Namespace, address_of, name_of};
+use e2e::namespace::{address_of, name_of};
 use e2e::programs::Programs;
 use e2e::wait;
 
@@ -27,9 +27,9 @@ pub(crate) fn daemon_set_installs_repairs_and_leaves_the_node_as_it_was(
         wait::until("the pod has a sandbox", PATIENCE, || address_of(&namespace.get(&pod(name))?))?;
     }
 
-    cluster.apply(&of_this_node(cluster, "cni")?)?;
+    apply(cluster, &of_this_node(cluster, "cni")?)?;
     let agent = cluster.existing_namespace("istio-cni");
-    is_rolled_out(&agent)?;
+    agent.wait_until_rolled_out(DAEMON_SET)?;
     ensure!(configurations(cluster)? != before, "a ready agent has installed nothing");
     namespace.apply(&checking_pod(cluster, "late-request", true)?.to_string())?;
     namespace.apply(&checking_pod(cluster, "late-foreign", false)?.to_string())?;
@@ -44,13 +44,13 @@ pub(crate) fn daemon_set_installs_repairs_and_leaves_the_node_as_it_was(
     ensure!(configurations(cluster)? == installed, "the agent's end changed the configuration");
     namespace.apply(&checking_pod(cluster, "between", true)?.to_string())?;
     succeeds_at_once(&namespace, "between")?;
-    is_rolled_out(&agent)?;
+    agent.wait_until_rolled_out(DAEMON_SET)?;
     namespace.apply(&checking_pod(cluster, "after", false)?.to_string())?;
     succeeds_at_once(&namespace, "after")?;
 
     let uninstall = of_this_node(cluster, "cni-uninstall")?;
-    cluster.apply(&uninstall)?;
-    is_rolled_out(&agent)?;
+    apply(cluster, &uninstall)?;
+    agent.wait_until_rolled_out(DAEMON_SET)?;
     wait::until("the entry is removed", PATIENCE, || {
         let now = configurations(cluster)?;
         ensure!(now == before, "{now:?}");
@@ -69,17 +69,17 @@ fn of_this_node(cluster: &Cluster, folder: &str) -> Result<String> {
     let mut text = manifests::render(&Programs::find()?, folder, &[], &[])?;
     let run_folder = cluster.folder().node().join("istio-cni");
     let paths = [
-        ("path: /opt/cni/bin\n", "path: ", cluster.network_plugins()),
-        ("path: /etc/cni/net.d\n", "path: ", cluster.network_configurations()),
-        ("path: /var/run/netns\n", "path: ", cluster.network_namespaces()),
-        ("mountPath: /var/run/netns\n", "mountPath: ", cluster.network_namespaces()),
-        ("path: /var/run/istio-cni\n", "path: ", run_folder.clone()),
-        ("mountPath: /var/run/istio-cni\n", "mountPath: ", run_folder.clone()),
+        (" path: ", "/opt/cni/bin", cluster.network_plugins()),
+        (" path: ", "/etc/cni/net.d", cluster.network_configurations()),
+        (" path: ", "/var/run/netns", cluster.network_namespaces()),
+        (" mountPath: ", "/var/run/netns", cluster.network_namespaces()),
+        (" path: ", "/var/run/istio-cni", run_folder.clone()),
+        (" mountPath: ", "/var/run/istio-cni", run_folder.clone()),
     ];
-    for (line, key, path) in paths {
-        let line = format!(" {line}");
+    for (key, path, here) in paths {
+        let line = format!("{key}{path}\n");
         ensure!(text.contains(&line), "{folder} has no line{line}");
-        text = text.replace(&line, &format!(" {key}{}\n", path.display()));
+        text = text.replace(&line, &format!("{key}{}\n", here.display()));
     }
     let (first, run_folder) = ("        - name: KUBERNETES_NODE_NAME\n", run_folder.display());
     ensure!(text.contains(first), "{folder} does not set KUBERNETES_NODE_NAME");
@@ -88,15 +88,12 @@ fn of_this_node(cluster: &Cluster, folder: &str) -> Result<String> {
     Ok(text.replace(first, &added))
 }
 
-/// Waits until the newest pod of the DaemonSet is ready.
-fn is_rolled_out(agent: &Namespace<'_>) -> Result<()> {
-    let rolled_out =
-        agent.kubectl(&["rollout", "status", "daemonset/istio-cni-node", "--timeout=120s"]);
-    rolled_out.map(drop).map_err(|error| {
-        let pods = agent.kubectl(&["describe", "pods"]).unwrap_or_default();
-        let logs = agent.kubectl(&["logs", "--selector", AGENT]).unwrap_or_default();
-        error.context(format!("{pods}\n{logs}"))
-    })
+/// Applies manifests, which the API server takes without a warning.
+fn apply(cluster: &Cluster, manifests: &str) -> Result<()> {
+    let talk = cluster.apply(manifests)?;
+    ensure!(!talk.lines().any(|line| line.starts_with("Warning:")), "{talk}");
+    Ok(())
 }
 
+const DAEMON_SET: &str = "daemonset/istio-cni-node";
 const AGENT: &str = "k8s-app=istio-cni-node";

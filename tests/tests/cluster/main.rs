@@ -37,7 +37,7 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::{env, fs};
 
-use anyhow::{Context, Error, Result};
+use anyhow::{Context, Result, bail};
 use e2e::failure;
 use libtest_mimic::{Arguments, Failed, Trial};
 use rustix::process::geteuid;
@@ -46,7 +46,7 @@ use fixture::Fixture;
 
 fn main() -> Result<ExitCode> {
     if geteuid().is_root() && !has_shared_root()? {
-        return Err(with_shared_mounts()?);
+        start_with_shared_mounts()?;
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
@@ -74,11 +74,11 @@ fn has_shared_root() -> Result<bool> {
 
 /// Runs this program again, in a mount namespace of its own in which all mounts are shared. Returns
 /// only with an error.
-fn with_shared_mounts() -> Result<Error> {
+fn start_with_shared_mounts() -> Result<()> {
     let program = env::current_exe().context("finding this program")?;
     let mut unshare = Command::new("unshare");
     unshare.args(["--mount", "--propagation", "shared", "--"]).arg(program);
-    Ok(Error::new(unshare.args(env::args_os().skip(1)).exec()).context("starting unshare"))
+    bail!("unshare: {}", unshare.args(env::args_os().skip(1)).exec())
 }
 
 type Story = fn(&Fixture) -> Result<()>;
