@@ -72,9 +72,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, streams: &mut Streams<'_>) 
                 cli.apply(streams);
                 cli.run(program, streams)
             }
-            Err(usage) if usage.use_stderr() => {
-                Err(Failure::Usage(tips::without_hidden_flags(usage)))
-            }
+            Err(usage) if usage.use_stderr() => Err(Failure::Usage(tips::usage_error(usage))),
             Err(help) => {
                 let help = help.render();
                 let colored = streams.terminal.color_output;

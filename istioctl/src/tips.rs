@@ -1,12 +1,15 @@
-//! Removal of suggestions that name hidden flags from usage errors.
+//! Hints of usage errors.
 
-use clap::error::{ContextKind, ContextValue};
+use std::path::Path;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
 
 use crate::cli::Cli;
 
-/// Returns the text of a usage error. It suggests no hidden flag.
-pub(super) fn without_hidden_flags(mut usage: clap::Error) -> String {
+/// Returns the text of a usage error. It suggests no hidden flag, and for an unexpected word that is
+/// a file, the flag that names files.
+pub(super) fn usage_error(mut usage: clap::Error) -> String {
     let suggested = match usage.get(ContextKind::SuggestedArg) {
         Some(ContextValue::String(flag)) => flag.split(['=', ' ']).next().map(str::to_owned),
         _ => None,
@@ -14,7 +17,16 @@ pub(super) fn without_hidden_flags(mut usage: clap::Error) -> String {
     if suggested.is_some_and(|flag| is_hidden(&Cli::command(), &flag)) {
         usage.remove(ContextKind::SuggestedArg);
     }
-    usage.render().to_string()
+    let text = usage.render().to_string();
+    let invalid = match usage.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) if usage.kind() == ErrorKind::UnknownArgument => word,
+        _ => return text,
+    };
+    let reads_files = text.contains("--filename");
+    if reads_files && Path::new(invalid).exists() {
+        return format!("{}\n  hint: name files with -f: -f {invalid}\n", text.trim_end());
+    }
+    text
 }
 
 fn is_hidden(command: &Command, flag: &str) -> bool {

@@ -104,7 +104,8 @@ spec:
     env: []
 ";
     let ran = run(&["kube-inject", "-f", "-"], text);
-    let shown = "warning: Pod \"web\": the comments of line 10, 13 are lost, because the field";
+    let shown = "warning: standard input: document 2: Pod \"web\": the comments of line 10, 13 are \
+                 lost, because the field";
     assert!(ran.messages.starts_with(shown), "{}", ran.messages);
     for (comment, kept) in [("# stays", true), ("# Stays too.", true), ("# moves", false)] {
         assert_eq!(ran.output.contains(comment), kept, "{comment}: {}", ran.output);
@@ -355,6 +356,16 @@ fn uninjected_objects_are_counted_with_warnings() {
     insta::assert_snapshot!("not_injected", shown.replace(path(directory.path()), "FOLDER"));
     let strict = run(&["kube-inject", "-f", "-", "--strict"], POD);
     assert_eq!((strict.code, strict.warnings()), (0, ""));
+}
+
+#[test]
+fn list_without_a_list_of_items_gets_a_warning() {
+    for (items, warns) in [("{a: b}", true), ("text", true), ("null", false), ("[]", false)] {
+        let text = format!("apiVersion: v1\nkind: List\nitems: {items}\n");
+        let ran = run(&["kube-inject", "-f", "-"], &text);
+        let warned = ran.messages.contains("List: its items are not a list (no_list); hint: start");
+        assert_eq!((ran.code, warned, ran.output), (0, warns, text), "{}", ran.messages);
+    }
 }
 
 #[test]

@@ -27,6 +27,12 @@ fn files_and_directories_become_one_stream() {
 }
 
 #[test]
+fn file_without_its_flag_gets_a_hint() {
+    let folder = Folder::with(&[("web.yaml", &pod("web"))]);
+    insta::assert_snapshot!("without_flag", folder.sessions(&[&["web.yaml"], &["gone.yaml"]], ""));
+}
+
+#[test]
 fn unreadable_inputs_are_all_named() {
     let folder = Folder::with(&[("empty/deep/web.yaml", ""), ("latin.yaml", "")]);
     fs::write(folder.path("latin.yaml"), b"name: caf\xe9\n").unwrap();

@@ -176,6 +176,7 @@ words! {
         KIND_CASE = "kind_case", "The kind is a known one in another case", Varies("the kind to write");
         NO_API_VERSION = "no_api_version", "A workload has no `apiVersion`", Varies("the version to write");
         NO_KIND = "no_kind", "A document has no `kind`", Fixed("write its apiVersion and kind");
+        NO_LIST = "no_list", "The `items` of a `List` are not a list", Fixed("start each item with a dash");
         NO_OBJECT = "no_object", "A document is a list or a scalar", None;
     }
 }

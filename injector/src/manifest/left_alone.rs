@@ -51,12 +51,11 @@ impl Manifest<'_> {
     fn look_at(&self, object: View<'_>, place: &mut Vec<String>, found: &mut Vec<LeftAlone>) {
         let text = |key: &str| object.get(key).and_then(View::text).unwrap_or_default();
         let (api_version, kind) = (text("apiVersion"), text("kind"));
-        if (api_version, kind) == ("v1", LIST) {
-            if let Some(items) = object.get("items") {
-                place.push("items".to_owned());
-                self.look_at_items(items, place, found);
-                place.pop();
-            }
+        let items = object.get("items").filter(|_| (api_version, kind) == ("v1", LIST));
+        if let Some(items) = items.filter(|items| items.is_list()) {
+            place.push("items".to_owned());
+            self.look_at_items(items, place, found);
+            place.pop();
             return;
         }
         if self.pods.iter().any(|pod| pod.place[..pod.outer] == **place) {
@@ -94,6 +93,10 @@ fn surprise(
     if !object.is_map() {
         let message = "it is a list or a scalar, not a Kubernetes object";
         return alone(Reason::new(words::NO_OBJECT, message));
+    }
+    if (api_version, kind) == ("v1", LIST) {
+        let given = object.get("items").is_some_and(|items| !items.is_null());
+        return given.then(|| (Reason::new(words::NO_LIST, "its items are not a list"), None));
     }
     if kind.is_empty() {
         let message = "it has no kind, so it is not a Kubernetes object";
@@ -190,6 +193,16 @@ impl<'a> View<'a> {
             Self::Text(Node { kind: NodeKind::Scalar(text), .. }) => Some(text),
             Self::Text(_) => None,
             Self::Value(value) => value.as_str(),
+        }
+    }
+
+    fn is_null(self) -> bool {
+        match self {
+            Self::Text(Node { kind: NodeKind::Scalar(text), .. }) => {
+                ["", "~", "null"].contains(&text.as_ref())
+            }
+            Self::Text(_) => false,
+            Self::Value(value) => value.is_null(),
         }
     }
 

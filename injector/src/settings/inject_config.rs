@@ -58,7 +58,10 @@ impl InjectConfig {
                 oddities.extend(repeated);
                 Ok(Self { oddities, ..config })
             }
-            Err(error) if looks_like_configuration(text) => Err(error.to_string()),
+            // A template without actions renders to its own text.
+            Err(error) if looks_like_configuration(text) || !text.contains(ACTION) => {
+                Err(error.to_string())
+            }
             Ok((document, _)) if !looks_like_template(&document, text) => Err(format!(
                 "it has none of the keys of a configuration ({}), and as a template it has neither \
                  metadata nor spec",
@@ -176,7 +179,7 @@ fn looks_like_configuration(text: &str) -> bool {
 
 /// True if the text may be a bare template: it has `metadata` or `spec`, or a template action.
 fn looks_like_template(document: &Value, text: &str) -> bool {
-    text.contains("{{") || ["metadata", "spec"].iter().any(|key| document.get(*key).is_some())
+    text.contains(ACTION) || ["metadata", "spec"].iter().any(|key| document.get(*key).is_some())
 }
 
 const KEYS: [&str; 8] = [
@@ -191,6 +194,9 @@ const KEYS: [&str; 8] = [
 ];
 
 const SIDECAR: &str = "sidecar";
+
+/// Start of an action of a Go template.
+const ACTION: &str = "{{";
 
 /// The names of the overlays: those that the pod asks for, or else the configuration's default
 /// ones, aliases resolved.
@@ -298,8 +304,10 @@ mod tests {
 
     #[test]
     fn malformed_configuration_is_not_a_template() {
-        let error = InjectConfig::parse("policy: enabled\ntemplates: [\n").unwrap_err();
-        assert!(error.contains("line"), "{error}");
+        for text in ["policy: enabled\ntemplates: [\n", "{a: [}", "metadata: [\n"] {
+            let error = InjectConfig::parse(text).unwrap_err();
+            assert!(error.contains("line"), "{error}");
+        }
         let error = InjectConfig::parse("defaultTemplates: sidecar\n").unwrap_err();
         assert!(error.contains("where a list is expected"), "{error}");
     }

@@ -199,12 +199,21 @@ fn probe_of_the_mesh_status_port_gets_a_warning() {
 /// reject the port.
 #[test]
 fn probe_without_port_is_not_changed() {
-    for port in [json!(0), json!(65536), json!(-1), json!("0"), json!(null)] {
+    for (port, problem) in [
+        (json!(0), "has port 0, which is not in 1-65535"),
+        (json!(65536), "has port 65536, which is not in 1-65535"),
+        (json!(-1), "has port -1, which is not in 1-65535"),
+        (json!(1e20), "has a port that is not in 1-65535"),
+        (json!("0"), "names port \"0\", which the container does not have"),
+        (json!(null), "has port null, which is not in 1-65535"),
+    ] {
         let probe =
             json!([{"name": "app", "image": "a", "readinessProbe": {"httpGet": {"port": port}}}]);
         let injection = Fixture::default().injection(&pod_of(&json!({}), &probe)).unwrap();
         let kept = &container(&injection.pod, "app")["readinessProbe"]["httpGet"]["port"];
         assert_eq!(kept, &port);
-        assert_eq!(injection.warnings[0].word(), "probe_port_unknown");
+        let warning = &injection.warnings[0];
+        assert_eq!(warning.word(), "probe_port_unknown");
+        assert!(warning.to_string().contains(problem), "{warning}");
     }
 }

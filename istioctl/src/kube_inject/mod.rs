@@ -102,7 +102,7 @@ impl KubeInject {
         let mut errors = Vec::new();
         for (file, finding) in each_finding(files) {
             let place = format!("{file}: document {}", finding.document);
-            let before = if files.len() > 1 { format!("{place}: ") } else { String::new() };
+            let before = format!("{place}: ");
             let skipped = finding.skip_message(&before).filter(|_| !explained);
             for message in skipped.into_iter().chain(finding.warning_messages(&before)) {
                 streams.say(&message);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use clap::{ArgGroup, Args};
 use serde_json::Value;
 
@@ -41,7 +41,15 @@ impl Source {
         }
         self.text(path, cluster_client)
             .and_then(|(origin, text)| {
-                serde_json::from_slice(&text).with_context(|| format!("{origin}: not JSON"))
+                let document: Value =
+                    serde_json::from_slice(&text).with_context(|| format!("{origin}: not JSON"))?;
+                let list = list_of(path);
+                ensure!(
+                    document[list].is_array(),
+                    "{origin}: no list {list:?}, which Envoy's {path} has\n  hint: fetch it with \
+                     `kubectl exec POD -c istio-proxy -- pilot-agent request GET '{path}'`"
+                );
+                Ok(document)
             })
             .map_err(Failure::from_error)
     }
@@ -69,6 +77,11 @@ impl Source {
             Ok((origin, read.context(name)?))
         })
     }
+}
+
+/// Returns the key of the list that Envoy's document at a path consists of.
+fn list_of(path: &str) -> &'static str {
+    if path == ENDPOINTS { "cluster_statuses" } else { "configs" }
 }
 
 /// Path of Envoy's configuration, endpoints included.

@@ -63,6 +63,16 @@ fn wrong_origin_is_named_with_a_hint() {
         (vec!["cluster".to_owned(), "deployment/web".to_owned()], 2, "kubectl get pods"),
         (vec!["c".to_owned(), "-f".to_owned(), here("none")], 1, "No such file"),
         (vec!["c".to_owned(), "-f".to_owned(), here("main.rs")], 1, "main.rs: not JSON"),
+        (
+            vec!["c".to_owned(), "-f".to_owned(), here("clusters.json")],
+            1,
+            "no list \"configs\", which Envoy's /config_dump?include_eds has",
+        ),
+        (
+            vec!["ep".to_owned(), "-f".to_owned(), here("config_dump.json")],
+            1,
+            "GET '/clusters?format=json'",
+        ),
     ] {
         let words: Vec<_> = words.iter().map(String::as_str).collect();
         let (found, output, messages) = run(&words);

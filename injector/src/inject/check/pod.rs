@@ -14,7 +14,10 @@ pub(crate) fn validate(pod: &Value) -> Result<(), InjectError> {
         Err(InjectError::Form { path: path.iter().map(|&key| key.to_owned()).collect(), problem })
     };
     if !pod["spec"].is_object() {
-        return wrong(&["spec"], "an object");
+        return wrong(
+            &["spec"],
+            "an object; hint: write the containers as the list spec.containers",
+        );
     }
     for (path, value) in [
         (&["metadata"][..], &pod["metadata"]),
@@ -27,10 +30,12 @@ pub(crate) fn validate(pod: &Value) -> Result<(), InjectError> {
     }
     for place in ["labels", "annotations"] {
         let entries = pod["metadata"][place].as_object().into_iter().flatten();
-        if let Some((key, _)) = entries.into_iter().find(|(_, value)| !value.is_string()) {
+        if let Some((key, value)) = entries.into_iter().find(|(_, value)| !value.is_string()) {
+            let (type_name, hint) = type_and_hint(value);
+            let name = excerpt::shorten(key);
             return Err(InjectError::Form {
                 path: vec!["metadata".to_owned(), place.to_owned(), key.clone()],
-                problem: format!("metadata.{place}[{:?}] is not a string", excerpt::shorten(key)),
+                problem: format!("metadata.{place}[{name:?}] is {type_name}, not a string{hint}"),
             });
         }
     }
@@ -42,6 +47,19 @@ pub(crate) fn validate(pod: &Value) -> Result<(), InjectError> {
         }
     }
     Ok(())
+}
+
+/// Returns the type of a value that should be a string, and the hint for such a value.
+fn type_and_hint(value: &Value) -> (&'static str, &'static str) {
+    match value {
+        Value::Bool(_) => (
+            "a boolean",
+            "; hint: put it in quotes, because YAML reads y, yes, on, n, no and off as booleans",
+        ),
+        Value::Number(_) => ("a number", "; hint: put it in quotes"),
+        Value::Array(_) => ("a list", ""),
+        _ => ("an object", ""),
+    }
 }
 
 /// Checks that injected containers do not collide with containers of the pod. Names are unique

@@ -221,10 +221,16 @@ impl<'a> Handler<'a> {
         // The API server or the kubelet reports an invalid port.
         number.filter(valid).ok_or_else(|| {
             let container = self.container();
-            let message = format!(
-                "a probe of container {container} names port {port}, which the container does not \
-                 have; the probe is not changed"
-            );
+            let problem = match port {
+                Value::String(name) => {
+                    format!("names port {name:?}, which the container does not have")
+                }
+                // The digits of a float are lost.
+                port if port.is_f64() => "has a port that is not in 1-65535".to_owned(),
+                port => format!("has port {port}, which is not in 1-65535"),
+            };
+            let message =
+                format!("a probe of container {container} {problem}; the probe is not changed");
             Reason::new(words::PROBE_PORT_UNKNOWN, message)
         })
     }
