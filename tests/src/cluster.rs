@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -19,7 +19,7 @@ use crate::etcd::Etcd;
 use crate::identity::{Identity, NODE_NAME};
 use crate::kube_proxy::KubeProxy;
 use crate::kubectl::Kubectl;
-use crate::kubelet::Kubelet;
+use crate::kubelet::{self, Kubelet};
 use crate::kubelet_access::KubeletAccess;
 use crate::mesh_authority::MeshAuthority;
 use crate::namespace::Namespace;
@@ -122,12 +122,33 @@ impl Cluster {
     }
 
     /// Kills the API server, does `work` without it, and starts it again.
-    pub fn without_api_server(&mut self, work: impl FnOnce() -> Result<()>) -> Result<()> {
-        let Node { control_plane, kubectl, .. } = &mut self.node;
+    pub fn without_api_server(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        let Node { control_plane, kubectl, .. } = &self.node;
         control_plane.kill_api_server()?;
         let worked = work();
         control_plane.start_api_server_again(&self.folder, kubectl)?;
         worked
+    }
+
+    /// Ends the container runtime, the kubelet and all pods at once, as a loss of power does, with
+    /// what a node keeps in memory. Does `meanwhile` before it starts the runtime and the kubelet
+    /// again. The control plane is that of another machine.
+    pub fn reboot(&self, meanwhile: impl FnOnce() -> Result<()>) -> Result<()> {
+        let mut kubelet = lock(&self.node.kubelet);
+        let mut containerd = lock(&self.node.containerd);
+        kubelet.kill()?;
+        containerd.kill()?;
+        remains::end_pods(&self.folder)?;
+        containerd::forget_pods(&self.folder.node())?;
+        meanwhile()?;
+        make_cgroups()?;
+        containerd.start_again(&self.folder)?;
+        kubelet.start_again(&self.folder)
+    }
+
+    /// Returns the folder of the manifests of static pods, which the kubelet starts by itself.
+    pub fn static_pods(&self) -> PathBuf {
+        kubelet::static_pods(&self.folder.node())
     }
 
     /// Kills etcd, does `work` without it, and starts it again.
@@ -168,12 +189,12 @@ impl Drop for Cluster {
 #[derive(Debug)]
 struct Node {
     kubectl: Kubectl,
-    kubelet: Kubelet,
+    kubelet: Mutex<Kubelet>,
     kube_proxy: KubeProxy,
     dns: Dns,
     control_plane: ControlPlane,
     etcd: Etcd,
-    containerd: Containerd,
+    containerd: Mutex<Containerd>,
 }
 
 impl Node {
@@ -204,6 +225,7 @@ impl Node {
         wait::until("pods can run as the default ServiceAccount", PATIENCE, || {
             kubectl.must(["get", "serviceaccount", "default", "--namespace=default"])
         })?;
+        let (kubelet, containerd) = (Mutex::new(kubelet), Mutex::new(containerd));
         Ok(Self { kubectl, kubelet, kube_proxy, dns, control_plane, etcd, containerd })
     }
 
@@ -219,12 +241,12 @@ impl Node {
             "--grace-period=1",
             "--timeout=180s",
         ]);
-        self.kubelet.stop()?;
+        lock(&self.kubelet).stop()?;
         self.kube_proxy.stop()?;
         self.dns.stop()?;
         self.control_plane.stop_api_server()?;
         self.etcd.stop()?;
-        self.containerd.stop()?;
+        lock(&self.containerd).stop()?;
         released?;
         deleted.map(drop)
     }
@@ -242,6 +264,11 @@ impl Node {
         }
         Ok(())
     }
+}
+
+/// A panic of another test does not stop the programs of the node.
+fn lock<T>(program: &Mutex<T>) -> MutexGuard<'_, T> {
+    program.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn import(folder: &RunFolder, containerd: &Containerd, image: &Image) -> Result<()> {

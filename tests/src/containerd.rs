@@ -1,8 +1,8 @@
 //! containerd with its own root, state and socket.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fs, io};
 
 use anyhow::{Context, Result};
 
@@ -28,7 +28,7 @@ impl Containerd {
         pause_image: &str,
     ) -> Result<Self> {
         let socket = socket(&folder.node());
-        let addresses = folder.folder("cni/addresses")?;
+        let addresses = folder.folder(&format!("cni/{ADDRESSES}"))?;
         let network = bridge.network_configuration(&addresses);
         let network = folder.write("cni/network.conflist", network.to_string())?;
         copy_plugins(&plugins(&folder.node()))?;
@@ -36,15 +36,32 @@ impl Containerd {
         folder.write("containerd/registries/_default/hosts.toml", NOWHERE)?;
         let config = configuration(folder, &socket, &network, pause_image);
         let config = folder.write("containerd/config.toml", config)?;
-        let mut process = Process::start(
+        let process = Process::start(
             folder,
             "containerd",
             &programs.system("containerd")?,
             [Path::new("--config"), &config],
         )?;
+        let mut containerd = Self { process, socket };
+        containerd.wait_until_it_answers()?;
+        Ok(containerd)
+    }
+
+    /// Starts the killed containerd, and waits until it answers.
+    pub(crate) fn start_again(&mut self, folder: &RunFolder) -> Result<()> {
+        self.process.start_again(folder)?;
+        self.wait_until_it_answers()
+    }
+
+    fn wait_until_it_answers(&mut self) -> Result<()> {
+        let Self { process, socket } = self;
         process
-            .wait_until("containerd answers", PATIENCE, || ctr(&socket, &["version".as_ref()]))?;
-        Ok(Self { process, socket })
+            .wait_until("containerd answers", PATIENCE, || ctr(socket, &["version".as_ref()]))?;
+        Ok(())
+    }
+
+    pub(crate) fn kill(&mut self) -> Result<()> {
+        self.process.kill()
     }
 
     pub(crate) fn socket(&self) -> &Path {
@@ -79,6 +96,21 @@ pub(crate) fn networks(node: &Path) -> PathBuf {
 /// Returns the folder with the node's own copies of the CNI plugins: tests install others there.
 pub(crate) fn plugins(node: &Path) -> PathBuf {
     node.join("cni-plugins")
+}
+
+/// Removes the state of all pods and their attachments to the network, which a node that starts
+/// does not have.
+pub(crate) fn forget_pods(node: &Path) -> Result<()> {
+    let addresses = networks(node).join(ADDRESSES);
+    for folder in [&state(node), &addresses, Path::new(ATTACHMENTS)] {
+        match fs::remove_dir_all(folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("removing {}", folder.display()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn copy_plugins(folder: &Path) -> Result<()> {
@@ -134,6 +166,10 @@ config_path = "{registries}"
     )
 }
 
+/// The network's addresses in use, beside its configuration.
+const ADDRESSES: &str = "addresses";
+/// The cache of libcni; a machine with these tests has no other node.
+const ATTACHMENTS: &str = "/var/lib/cni/results";
 /// CNI plugins of Debian's package.
 const SYSTEM_PLUGINS: &str = "/usr/lib/cni";
 const NOWHERE: &str = "server = \"http://127.0.0.1:9\"\n[host.\"http://127.0.0.1:9\"]\n";

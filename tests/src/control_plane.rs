@@ -1,6 +1,7 @@
 //! API server, controller-manager and scheduler.
 
 use std::net::Ipv4Addr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -18,7 +19,7 @@ use crate::run_folder::RunFolder;
 #[derive(Debug)]
 pub(crate) struct ControlPlane {
     server: Server,
-    api_server: Process,
+    api_server: Mutex<Process>,
     controller_manager: Process,
     scheduler: Process,
 }
@@ -49,6 +50,7 @@ impl ControlPlane {
                 "--secure-port=0".to_owned(),
             ],
         )?;
+        let api_server = Mutex::new(api_server);
         Ok(Self { server, api_server, controller_manager, scheduler })
     }
 
@@ -62,25 +64,30 @@ impl ControlPlane {
         self.controller_manager.stop()
     }
 
-    pub(crate) fn kill_api_server(&mut self) -> Result<()> {
-        self.api_server.kill()
+    pub(crate) fn kill_api_server(&self) -> Result<()> {
+        self.api_server().kill()
     }
 
     /// Starts the killed API server, and waits until it is ready.
     pub(crate) fn start_api_server_again(
-        &mut self,
+        &self,
         folder: &RunFolder,
         kubectl: &Kubectl,
     ) -> Result<()> {
-        self.api_server.start_again(folder)?;
-        self.api_server.wait_until("the API server is ready again", PATIENCE, || {
+        let mut api_server = self.api_server();
+        api_server.start_again(folder)?;
+        api_server.wait_until("the API server is ready again", PATIENCE, || {
             kubectl.must(["get", "--raw", "/readyz"])
         })?;
         Ok(())
     }
 
     pub(crate) fn stop_api_server(&mut self) -> Result<()> {
-        self.api_server.stop()
+        self.api_server().stop()
+    }
+
+    fn api_server(&self) -> MutexGuard<'_, Process> {
+        self.api_server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

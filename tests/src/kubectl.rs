@@ -36,7 +36,9 @@ impl Kubectl {
         Self { program, kubeconfig }
     }
 
-    pub(crate) fn for_kubeconfig(&self, kubeconfig: PathBuf) -> Self {
+    /// Returns kubectl with the permissions of another kubeconfig.
+    #[must_use]
+    pub fn for_kubeconfig(&self, kubeconfig: PathBuf) -> Self {
         Self { program: self.program.clone(), kubeconfig }
     }
 

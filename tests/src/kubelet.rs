@@ -1,6 +1,7 @@
 //! The kubelet, which makes this machine the cluster's only node.
 
 use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -19,6 +20,7 @@ use crate::run_folder::RunFolder;
 #[derive(Debug)]
 pub(crate) struct Kubelet {
     process: Process,
+    health_port: u16,
 }
 
 impl Kubelet {
@@ -35,7 +37,7 @@ impl Kubelet {
         let config = folder.write("kubelet.json", config.to_string())?;
         let root = folder.folder("kubelet")?;
         let kubeconfig = Identity::Kubelet.kubeconfig(folder, server)?;
-        let mut process = Process::start(
+        let process = Process::start(
             folder,
             "kubelet",
             &programs.kubernetes("kubelet")?,
@@ -48,15 +50,37 @@ impl Kubelet {
                 format!("--node-ip={}", server.address),
             ],
         )?;
-        process.wait_until("the kubelet is healthy", PATIENCE, || {
-            http::get(([127, 0, 0, 1], health_port).into(), "/healthz")?.expect_ok()
+        let mut kubelet = Self { process, health_port };
+        kubelet.wait_until_healthy()?;
+        Ok(kubelet)
+    }
+
+    /// Starts the killed kubelet, and waits until it is healthy.
+    pub(crate) fn start_again(&mut self, folder: &RunFolder) -> Result<()> {
+        self.process.start_again(folder)?;
+        self.wait_until_healthy()
+    }
+
+    fn wait_until_healthy(&mut self) -> Result<()> {
+        let health = ([127, 0, 0, 1], self.health_port).into();
+        self.process.wait_until("the kubelet is healthy", PATIENCE, || {
+            http::get(health, "/healthz")?.expect_ok()
         })?;
-        Ok(Self { process })
+        Ok(())
+    }
+
+    pub(crate) fn kill(&mut self) -> Result<()> {
+        self.process.kill()
     }
 
     pub(crate) fn stop(&mut self) -> Result<()> {
         self.process.stop()
     }
+}
+
+/// Returns the folder of the manifests of static pods.
+pub(crate) fn static_pods(node: &Path) -> PathBuf {
+    node.join("static-pods")
 }
 
 fn configuration(
@@ -103,6 +127,8 @@ fn configuration(
         },
         "imageGCHighThresholdPercent": 100,
         "syncFrequency": "5s",
+        "staticPodPath": folder.folder("static-pods")?,
+        "fileCheckFrequency": "1s",
     }))
 }
 

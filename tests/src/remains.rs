@@ -20,14 +20,21 @@ pub(crate) fn clear(folder: &RunFolder) -> Result<()> {
         return refuse_foreign_tables();
     }
     process::kill_recorded(&node)?;
-    kill_shims(&node)?;
-    clear_cgroups()?;
-    unmount_below(&node)?;
-    remove_shim_sockets(&node);
+    end_pods(folder)?;
     remove_links_to_logs(folder);
     bridge::remove(&node)?;
     kube_proxy::delete_tables()?;
     folder.end()
+}
+
+/// Kills the pods whose runtime is gone, and removes their cgroups, mounts and sockets.
+pub(crate) fn end_pods(folder: &RunFolder) -> Result<()> {
+    let node = folder.node();
+    kill_shims(&node)?;
+    clear_cgroups()?;
+    unmount_below(&node)?;
+    remove_shim_sockets(&node);
+    Ok(())
 }
 
 /// Returns an error if another kube-proxy has tables here, because the cleanup would delete them.

@@ -1,10 +1,10 @@
-//! The agent beside an API server, with the rights of its manifests: answers about pods, and pods whose validation
-//! failed.
+//! The agent beside an API server, with the rights of its manifests: answers about pods, pods whose validation
+//! failed, and pods of other nodes.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -27,7 +27,9 @@ fn pods_of_other_injectors_are_answered_and_broken_ones_deleted_or_labelled() {
     let right = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": {"name": "repair"}, "rules": [
             {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]},
-            {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]}]});
+            {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]},
+            // kubectl reads it before a patch.
+            {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["get"]}]});
     create(&servers, &right);
     kubectl
         .must([
@@ -38,7 +40,11 @@ fn pods_of_other_injectors_are_answered_and_broken_ones_deleted_or_labelled() {
             "--serviceaccount=istio-cni:istio-cni",
         ])
         .unwrap();
-    create(&servers, &json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "lab"}}));
+    for node in ["lab", "other"] {
+        create(&servers, &json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}}));
+    }
+    let token = token(&servers, &["--bound-object-kind=Node", "--bound-object-name=lab"]);
+    nothing_of_other_nodes_can_be_changed(&servers, token.clone());
     for mode in ["delete", "label"] {
         for name in ["broken", "waiting", "plain"] {
             create(&servers, &pod(&format!("{name}-{mode}"), name != "plain"));
@@ -49,7 +55,7 @@ fn pods_of_other_injectors_are_answered_and_broken_ones_deleted_or_labelled() {
         kubectl
             .must(["patch", "pod", &broken, "--subresource=status", "--patch", &status.to_string()])
             .unwrap();
-        let run = Run::start(&servers, mode);
+        let run = Run::start(&token, mode);
         run.answers(mode);
         wait::until("the broken pod is given up", PATIENCE, || {
             let pod = get(&servers, &broken)?;
@@ -77,6 +83,60 @@ fn pods_of_other_injectors_are_answered_and_broken_ones_deleted_or_labelled() {
         assert_eq!(waiting["metadata"]["deletionTimestamp"], Value::Null);
         assert_eq!(waiting["metadata"]["labels"], Value::Null);
     }
+}
+
+/// The token of an agent that was stolen from its node.
+fn nothing_of_other_nodes_can_be_changed(servers: &ApiServers, kubeconfig: PathBuf) {
+    let thief = servers.kubectl().for_kubeconfig(kubeconfig);
+    let mut far = pod("far", true);
+    far["spec"]["nodeName"] = "other".into();
+    create(servers, &far);
+    create(servers, &pod("near", true));
+    let label = |pod: &str, value: u32| {
+        let value = format!(r#"--patch={{"metadata":{{"labels":{{"round":"{value}"}}}}}}"#);
+        let command = ["patch", "pod", pod, "--subresource=status", "--type=merge", &value];
+        command.map(str::to_owned)
+    };
+    let delete = |pod| ["delete", "pod", pod, "--wait=false", "--grace-period=0", "--force"];
+    let event = |instance: &str, name: &str| {
+        json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": name,
+            "namespace": "default"}, "eventTime": "2026-01-01T00:00:00.000000Z", "type": "Normal",
+            "action": "Capture", "reason": "CaptureRepaired", "note": "repaired",
+            "reportingController": "outrigger.io/install-cni", "reportingInstance": instance,
+            "regarding": {"kind": "Pod", "namespace": "default", "name": "far"}})
+        .to_string()
+    };
+    let record = ["create", "--filename=-"];
+    // Policies are in force a moment after they are written. A change that changes nothing is allowed.
+    let mut rounds = 0..;
+    wait::until("the policy is in force", PATIENCE, || {
+        let denied = thief.run(label("far", rounds.next().unwrap_or_default()))?;
+        let expected = "the agent of node lab may not change a pod of another node";
+        ensure!(denied.stderr.contains(expected), "{}", denied.stderr);
+        Ok(())
+    })
+    .unwrap();
+    let denied = thief.run(delete("far")).unwrap();
+    assert!(denied.stderr.contains("a pod of another node"), "{}", denied.stderr);
+    let denied = thief.run_with_input(record, &event("other", "far")).unwrap();
+    assert!(denied.stderr.contains("must have the reporting instance lab"), "{}", denied.stderr);
+    thief.must_with_input(record, &event("lab", "near")).unwrap();
+    thief.must(label("near", 0)).unwrap();
+    thief.must(delete("near")).unwrap();
+    assert!(get(servers, "far").unwrap().is_some());
+    let unbound = servers.kubectl().for_kubeconfig(token(servers, &[]));
+    let denied = unbound.run(delete("far")).unwrap();
+    assert!(denied.stderr.contains("the token of the agent names no node"), "{}", denied.stderr);
+    let policy = ["get", "validatingadmissionpolicy", "istio-cni-node", "--output"];
+    let warnings = [&policy[..], &["jsonpath={.status.typeChecking.expressionWarnings}"]].concat();
+    assert_eq!(servers.kubectl().must(warnings).unwrap(), "");
+}
+
+/// Returns a kubeconfig with a token of the agent's account.
+fn token(servers: &ApiServers, flags: &[&str]) -> PathBuf {
+    let create = ["create", "token", "istio-cni", "--namespace=istio-cni"];
+    let token = servers.kubectl().must([&create[..], flags].concat()).unwrap();
+    servers.kubeconfig(0, &format!("istio-cni-{}", flags.len()), token.trim()).unwrap()
 }
 
 fn create(servers: &ApiServers, object: &Value) {
@@ -108,15 +168,12 @@ struct Run {
 }
 
 impl Run {
-    fn start(servers: &ApiServers, mode: &str) -> Self {
+    fn start(kubeconfig: &Path, mode: &str) -> Self {
         let folder = TempDir::new().unwrap();
         for name in ["net.d", "bin"] {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
         fs::write(folder.path().join("istio-cni"), "the plugin").unwrap();
-        let token =
-            servers.kubectl().must(["create", "token", "istio-cni", "--namespace=istio-cni"]);
-        let kubeconfig = servers.kubeconfig(0, "istio-cni", token.unwrap().trim()).unwrap();
         let mut agent = Command::new(env!("CARGO_BIN_EXE_install-cni"));
         agent.env_clear().arg("--kubeconfig").arg(kubeconfig).args(["--node-name", "lab"]);
         agent.args(["--repair-repair-pods=false", &format!("--repair-{mode}-pods")]);

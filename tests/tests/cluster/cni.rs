@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -68,22 +68,7 @@ pub(crate) fn cni_plugin_captures_pods_without_privileges(fixture: &Fixture) -> 
     namespace.apply(&checking_pod(cluster, "foreign", false)?.to_string())?;
     succeeds_at_once(&namespace, "orphan")?;
     succeeds_at_once(&namespace, "plain")?;
-    wait::until("the refusal names pod, reason and remedy", PATIENCE, || {
-        let events = namespace.kubectl(&[
-            "get",
-            "events",
-            "--output=jsonpath={.items[*].message}",
-            "--field-selector",
-            "involvedObject.name=foreign,reason=FailedCreatePodSandBox",
-        ])?;
-        let expected = [
-            "pod cni/foreign: ",
-            "the node agent does not answer at ",
-            "hint: check the pod of install-cni",
-        ];
-        ensure!(expected.iter().all(|part| events.contains(part)), "{events}");
-        Ok(())
-    })?;
+    is_refused_without_agent(&namespace, "foreign")?;
     agent.process.start_again(cluster.folder())?;
     succeeds_at_once(&namespace, "foreign")?;
 
@@ -212,6 +197,24 @@ pub(crate) fn succeeds_at_once(namespace: &Namespace<'_>, name: &str) -> Result<
     Ok(())
 }
 
+/// Waits for the Event about a pod that only the agent can judge.
+pub(crate) fn is_refused_without_agent(namespace: &Namespace<'_>, name: &str) -> Result<()> {
+    wait::until("the refusal names pod, reason and remedy", PATIENCE, || {
+        let events = namespace.kubectl(&[
+            "get",
+            "events",
+            "--output=jsonpath={.items[*].message}",
+            "--field-selector",
+            &format!("involvedObject.name={name},reason=FailedCreatePodSandBox"),
+        ])?;
+        let pod = format!("pod {}/{name}: ", namespace.name());
+        let expected =
+            [&pod, "the node agent does not answer at ", "hint: check the pod of install-cni"];
+        ensure!(expected.iter().all(|part| events.contains(part)), "{events}");
+        Ok(())
+    })
+}
+
 pub(crate) fn pod(name: &str) -> String {
     format!("pod/{name}")
 }
@@ -230,20 +233,20 @@ pub(crate) fn configurations(cluster: &Cluster) -> Result<BTreeMap<String, Strin
 }
 
 /// The node agent on the node.
-struct Agent {
-    process: Process,
+pub(crate) struct Agent {
+    pub(crate) process: Process,
     flags: Vec<String>,
 }
 
 impl Agent {
-    fn start(cluster: &Cluster) -> Result<Self> {
+    pub(crate) fn start(cluster: &Cluster) -> Result<Self> {
         let program = Programs::find()?.own("install-cni")?;
         let path = |path: &Path| path.display().to_string();
         let flags = [
             ("--mounted-cni-net-dir", path(&cluster.network_configurations())),
             ("--mounted-cni-bin-dir", path(&cluster.network_plugins())),
             ("--mounted-cni-cache-dir", "/var/lib/cni/results".to_owned()),
-            ("--cni-agent-run-dir", path(&cluster.folder().node().join("istio-cni"))),
+            ("--cni-agent-run-dir", path(&run_folder(cluster))),
         ];
         let flags: Vec<_> =
             flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect();
@@ -273,11 +276,16 @@ impl Agent {
         run(&self.flags, command)
     }
 
-    fn succeeds(&self, command: &[&str]) -> Result<()> {
+    pub(crate) fn succeeds(&self, command: &[&str]) -> Result<()> {
         let ran = self.run(command)?;
         ensure!(ran.status.success(), "{command:?}: {}", String::from_utf8_lossy(&ran.stderr));
         Ok(())
     }
+}
+
+/// Folder of the agent's socket.
+pub(crate) fn run_folder(cluster: &Cluster) -> PathBuf {
+    cluster.folder().node().join("istio-cni")
 }
 
 fn run(flags: &[String], command: &[&str]) -> Result<Output> {

@@ -9,7 +9,7 @@ use e2e::namespace::{address_of, name_of};
 use e2e::programs::Programs;
 use e2e::wait;
 
-use crate::cni::{PATIENCE, checking_pod, configurations, pod, succeeds_at_once};
+use crate::cni::{PATIENCE, checking_pod, configurations, pod, run_folder, succeeds_at_once};
 use crate::fixture::Fixture;
 
 pub(crate) fn daemon_set_installs_repairs_and_leaves_the_node_as_it_was(
@@ -67,7 +67,7 @@ pub(crate) fn daemon_set_installs_repairs_and_leaves_the_node_as_it_was(
 /// Renders a folder of `manifests` with the paths of the test's node.
 fn of_this_node(cluster: &Cluster, folder: &str) -> Result<String> {
     let mut text = manifests::render(&Programs::find()?, folder, &[], &[])?;
-    let run_folder = cluster.folder().node().join("istio-cni");
+    let run_folder = run_folder(cluster);
     let paths = [
         (" path: ", "/opt/cni/bin", cluster.network_plugins()),
         (" path: ", "/etc/cni/net.d", cluster.network_configurations()),

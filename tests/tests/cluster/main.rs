@@ -7,6 +7,7 @@ mod app_pod;
 mod capture;
 mod cni;
 mod cni_daemon_set;
+mod cni_reboot;
 mod configuration;
 mod control_plane;
 mod difference;
@@ -83,7 +84,7 @@ fn start_with_shared_mounts() -> Result<()> {
 
 type Story = fn(&Fixture) -> Result<()>;
 
-const STORIES: [(&str, Story); 26] = [
+const STORIES: [(&str, Story); 27] = [
     ("deployment_answers_through_its_service", node::deployment_answers_through_its_service),
     ("manually_written_pod_is_captured", capture::manually_written_pod_is_captured),
     ("injector_becomes_ready_and_trusted", install::injector_becomes_ready_and_trusted),
@@ -143,4 +144,8 @@ const STORIES: [(&str, Story); 26] = [
         cni_daemon_set::daemon_set_installs_repairs_and_leaves_the_node_as_it_was,
     ),
     ("no_pod_starts_without_its_sidecar", replacement::no_pod_starts_without_its_sidecar),
+    (
+        "rebooted_node_starts_no_pod_without_capture",
+        cni_reboot::rebooted_node_starts_no_pod_without_capture,
+    ),
 ];
