@@ -5,6 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+use std::thread;
 use std::time::Duration;
 
 use e2e::programs::Programs;
@@ -226,6 +227,34 @@ fn plugin_can_be_replaced_while_it_is_called() {
     replacing.wait().unwrap();
 }
 
+/// A runtime kills a plugin whose time is over, and calls it again.
+#[test]
+fn killed_plugin_leaves_all_rules_or_none() {
+    let pod = Pod::create();
+    let none = pod.ruleset();
+    let settings = Settings::injected_dual().with('m', "TPROXY");
+    add(&pod, &settings).unwrap();
+    let (all, whole) = (pod.ruleset(), pod.dump());
+    let config = config(&request(&settings)).to_string();
+    let program = build("cni");
+    let (mut before, mut after) = (0, 0);
+    for round in 0..100 {
+        pod.init(&Settings::default().with_switch("--cleanup-only"));
+        let mut plugin = started(&program, "ADD", &path(&pod), &config);
+        thread::sleep(Duration::from_micros(200) * round);
+        plugin.kill().unwrap();
+        plugin.wait().unwrap();
+        match pod.ruleset() {
+            rules if rules == none => before += 1,
+            rules if rules == all => after += 1,
+            rules => panic!("round {round}: neither all rules nor none:\n{rules}"),
+        }
+        add(&pod, &settings).unwrap();
+        assert_eq!(pod.dump(), whole, "round {round}");
+    }
+    assert!(before > 0 && after > 0, "killed {before} times before, {after} times after");
+}
+
 /// The network namespace of a pod with `hostUsers: false` belongs to a user namespace, in which user 1337 is another
 /// one than on the node.
 #[test]
@@ -341,6 +370,14 @@ fn call_program(
     namespace: &Path,
     config: &str,
 ) -> Result<String, Value> {
+    let output = started(program, command, namespace, config).wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "all is on standard output");
+    let text = String::from_utf8(output.stdout).unwrap();
+    if output.status.success() { Ok(text) } else { Err(serde_json::from_str(&text).unwrap()) }
+}
+
+/// Starts the plugin, and writes its input.
+fn started(program: &Path, command: &str, namespace: &Path, config: &str) -> Child {
     let mut plugin = Command::new(program);
     plugin.env_clear().env("CNI_COMMAND", command).env("CNI_NETNS", namespace);
     plugin.env("CNI_ARGS", "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=u");
@@ -348,10 +385,7 @@ fn call_program(
     let mut plugin = plugin.spawn().unwrap();
     // A plugin that does not read its input may end before the input is written.
     let _ = plugin.stdin.take().unwrap().write_all(config.as_bytes());
-    let output = plugin.wait_with_output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "all is on standard output");
-    let text = String::from_utf8(output.stdout).unwrap();
-    if output.status.success() { Ok(text) } else { Err(serde_json::from_str(&text).unwrap()) }
+    plugin
 }
 
 /// Users in the map of the machine's own user namespace.

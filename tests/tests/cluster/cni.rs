@@ -34,9 +34,12 @@ pub(crate) fn cni_plugin_captures_pods_without_privileges(fixture: &Fixture) -> 
         wait::until("the pod has a sandbox", PATIENCE, || address_of(&namespace.get(&pod(name))?))?;
     }
     let mut agent = Agent::start(cluster)?;
-    let late: Vec<_> = (0..8).map(|number| format!("late-{number}")).collect();
+    let late: Vec<_> = (0..16).map(|number| format!("late-{number}")).collect();
     for (number, name) in late.iter().enumerate() {
         namespace.apply(&checking_pod(cluster, name, number % 2 == 0)?.to_string())?;
+        // In the middle of whatever it does.
+        agent.process.kill()?;
+        agent.process.start_again(cluster.folder())?;
     }
     for name in early.iter().chain(&late) {
         succeeds_at_once(&namespace, name)?;
