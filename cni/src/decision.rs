@@ -1,5 +1,6 @@
 //! Decision about a pod from what the runtime passes.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
@@ -59,7 +60,7 @@ pub fn decide(config: &NetworkConfig, pod: Option<&PodIdentity>) -> Result<Decis
             Ok(request) => Ok(Decision::Capture(request)),
             Err(error) => Err(invalid_request(pod, &error)),
         },
-        None if needs_plugin(status) => Ok(Decision::Ask(AskReason::NoRequest)),
+        None if needs_plugin(status, annotations) => Ok(Decision::Ask(AskReason::NoRequest)),
         None => Ok(Decision::Pass(PassReason::NotByPlugin)),
     }
 }
@@ -72,16 +73,27 @@ pub fn invalid_request(pod: &PodIdentity, error: &dyn fmt::Display) -> CniError 
         .hint(hint)
 }
 
-/// True if the injection status lists the container that waits for a plugin. A status that cannot
-/// be parsed lists anything.
-fn needs_plugin(status: &str) -> bool {
+/// True if a plugin may have to capture a pod of another injector: its injection status lists the
+/// container that waits for a plugin, or a proxy that no init container captures for. A status that
+/// cannot be parsed lists anything.
+fn needs_plugin(status: &str, annotations: &BTreeMap<String, String>) -> bool {
     #[derive(Deserialize)]
     struct Status {
         #[serde(rename = "initContainers")]
         init_containers: Option<Vec<String>>,
+        containers: Option<Vec<String>>,
     }
     let Ok(status) = serde_json::from_str::<Status>(status) else { return true };
-    status.init_containers.iter().flatten().any(|name| name == VALIDATION)
+    let lists = |name| {
+        let mut all = status.init_containers.iter().chain(&status.containers).flatten();
+        all.any(|listed| listed == name)
+    };
+    let is_uncaptured = annotations.get(INTERCEPTION_MODE).is_some_and(|mode| mode == UNCAPTURED);
+    let is_other_proxy = annotations.get(TEMPLATES).is_some_and(|templates| {
+        templates.split(',').all(|name| OTHER_PROXIES.contains(&name.trim()))
+    });
+    lists(VALIDATION)
+        || lists(PROXY) && !lists(CAPTURE_CONTAINER) && !is_uncaptured && !is_other_proxy
 }
 
 /// Hint about a request that no setting of the pod explains.
@@ -89,6 +101,19 @@ const REWRITTEN: &str = "the injector writes this annotation; correct the pod's 
                          and create it anew";
 /// Annotation of every injected pod.
 pub const STATUS: &str = "sidecar.istio.io/status";
+/// Annotation with the mode of the capture.
+pub const INTERCEPTION_MODE: &str = "sidecar.istio.io/interceptionMode";
+/// Mode of a pod whose traffic is not captured.
+pub const UNCAPTURED: &str = "NONE";
+/// Container of the proxy.
+pub const PROXY: &str = "istio-proxy";
+/// The init container that programs the capture itself.
+pub const CAPTURE_CONTAINER: &str = "istio-init";
+/// Annotation with the names of the templates by which the pod was injected.
+const TEMPLATES: &str = "inject.istio.io/templates";
+/// Istio's templates of proxies that are no sidecars of captured pods.
+const OTHER_PROXIES: [&str; 6] =
+    ["gateway", "grpc-agent", "grpc-simple", "kube-gateway", "waypoint", "agentgateway"];
 /// The init container that checks the rules of a plugin.
 pub const VALIDATION: &str = "istio-validation";
 
@@ -115,7 +140,12 @@ mod tests {
         use Decision::{Ask, Capture, Pass};
         let validated =
             r#""sidecar.istio.io/status":"{\"initContainers\":[\"istio-validation\"]}""#;
-        let own = r#""sidecar.istio.io/status":"{\"initContainers\":[\"istio-init\"]}""#;
+        let own =
+            r#""sidecar.istio.io/status":"{\"initContainers\":[\"istio-init\",\"istio-proxy\"]}""#;
+        let proxy = |further: &str| {
+            let status = r#""sidecar.istio.io/status":"{\"containers\":[\"istio-proxy\"]}""#;
+            format!("{status}{further}")
+        };
         let request = r#""sidecar.outrigger.io/capture":"{\"args\":[\"-i\",\"*\"]}""#;
         let capture = CaptureRequest { args: vec!["-i".into(), "*".into()], ..Default::default() };
         for (annotations, expected) in [
@@ -123,6 +153,13 @@ mod tests {
             (request.to_owned(), Pass(PassReason::NoSidecar)),
             (own.to_owned(), Pass(PassReason::NotByPlugin)),
             (r#""sidecar.istio.io/status":"{}""#.to_owned(), Pass(PassReason::NotByPlugin)),
+            (proxy(""), Ask(AskReason::NoRequest)),
+            (proxy(r#","inject.istio.io/templates":"sidecar, mine""#), Ask(AskReason::NoRequest)),
+            (proxy(r#","inject.istio.io/templates":"gateway""#), Pass(PassReason::NotByPlugin)),
+            (
+                proxy(r#","sidecar.istio.io/interceptionMode":"NONE""#),
+                Pass(PassReason::NotByPlugin),
+            ),
             (validated.to_owned(), Ask(AskReason::NoRequest)),
             (r#""sidecar.istio.io/status":"?""#.to_owned(), Ask(AskReason::NoRequest)),
             (format!("{validated},{request}"), Capture(capture)),

@@ -6,6 +6,7 @@ pub mod cli;
 pub mod folder_watch;
 pub mod install;
 pub mod installer;
+mod istio_annotations;
 pub mod metrics;
 pub mod metrics_server;
 pub mod node_api;

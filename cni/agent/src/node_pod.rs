@@ -6,8 +6,10 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
 
 use cni::capture_request::{ANNOTATION, CaptureRequest};
-use cni::decision::{STATUS, VALIDATION};
+use cni::decision::{PROXY, STATUS, VALIDATION};
 use cni::pod::PodIdentity;
+
+use crate::istio_annotations;
 
 /// Pod with a sidecar whose capture is not programmed by its own init container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,15 +40,16 @@ pub enum Validation {
     Pending,
     /// It ended without the rules (exit code 126), and the kubelet may start it again.
     Failed,
-    /// It found the rules: application containers may run.
+    /// It found the rules, or the pod has no such container and another one has started:
+    /// application containers may run.
     Passed,
 }
 
 impl NodePod {
     /// Reads a pod; `None` if no plugin captures its traffic.
     ///
-    /// The request is the annotation, or else the arguments of the container that checks the rules:
-    /// other injectors write no annotation.
+    /// The request is the annotation. Other injectors write none: then it is that of the container
+    /// that checks the rules, or else of Istio's annotations.
     pub fn read(pod: &Pod) -> Option<Self> {
         let spec = pod.spec.as_ref()?;
         let no_annotations = BTreeMap::new();
@@ -57,7 +60,10 @@ impl NodePod {
         let request = match annotations.get(ANNOTATION) {
             Some(text) => CaptureRequest::parse(text)
                 .map_err(|error| format!("annotation {ANNOTATION}: {error}")),
-            None => Ok(request(init_container(pod, VALIDATION)?)),
+            None => match init_container(pod, VALIDATION) {
+                Some(container) => Ok(request(container)),
+                None => istio_annotations::request(pod)?,
+            },
         };
         let status = pod.status.as_ref();
         let addresses = status.and_then(|status| status.pod_ips.as_ref()).into_iter().flatten();
@@ -104,6 +110,9 @@ fn init_container<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
 }
 
 fn validation(pod: &Pod) -> Validation {
+    if init_container(pod, VALIDATION).is_none() {
+        return if has_started(pod) { Validation::Passed } else { Validation::Pending };
+    }
     let statuses = pod.status.iter().flat_map(|status| status.init_container_statuses.iter());
     let Some(status) = statuses.flatten().find(|status| status.name == VALIDATION) else {
         return Validation::Pending;
@@ -113,6 +122,18 @@ fn validation(pod: &Pod) -> Validation {
         Some(VALIDATION_FAILED) => Validation::Failed,
         _ => Validation::Pending,
     }
+}
+
+/// True if a container of the application has started.
+fn has_started(pod: &Pod) -> bool {
+    let Some(status) = &pod.status else { return false };
+    let lists = [&status.init_container_statuses, &status.container_statuses];
+    let mut own = lists.into_iter().flatten().flatten().filter(|status| status.name != PROXY);
+    own.any(|status| {
+        let state = status.state.as_ref();
+        status.restart_count > 0
+            || state.is_some_and(|state| state.running.is_some() || state.terminated.is_some())
+    })
 }
 
 /// Returns the exit code of the container, or of its run before this one.
@@ -187,6 +208,24 @@ mod tests {
             let pod = read(&json!({STATUS: "{}"}), &spec(), &status).unwrap();
             assert_eq!(pod.validation, expected, "{status}");
         }
+    }
+
+    #[test]
+    fn pod_without_validation_has_istios_annotations() {
+        let spec = json!({"containers": [{"name": "app"}, {"name": "istio-proxy"}]});
+        let annotations =
+            json!({STATUS: "{}", "traffic.sidecar.istio.io/includeInboundPorts": "80"});
+        let pod = read(&annotations, &spec, &json!({})).unwrap();
+        assert_eq!(pod.validation, Validation::Pending);
+        assert!(pod.request.unwrap().args.join(" ").contains("-b 80 "));
+        for (name, expected) in [("app", Validation::Passed), ("istio-proxy", Validation::Pending)]
+        {
+            let running = json!({"containerStatuses": [{"name": name, "image": "", "imageID": "",
+                "ready": true, "restartCount": 0, "state": {"running": {}}}]});
+            assert_eq!(read(&annotations, &spec, &running).unwrap().validation, expected, "{name}");
+        }
+        let gateway = json!({"containers": [{"name": "istio-proxy", "args": ["proxy", "router"]}]});
+        assert_eq!(read(&annotations, &gateway, &json!({})), None);
     }
 
     #[test]

@@ -49,6 +49,14 @@ fn pods_of_other_injectors_are_answered_and_broken_ones_deleted_or_labelled() {
         for name in ["broken", "waiting", "plain"] {
             create(&servers, &pod(&format!("{name}-{mode}"), name != "plain"));
         }
+        for (name, ports) in [("annotated", "80"), ("invalid", "many")] {
+            let mut pod = pod(&format!("{name}-{mode}"), false);
+            pod["metadata"]["annotations"] = json!({"sidecar.istio.io/status": "{}",
+                "traffic.sidecar.istio.io/includeInboundPorts": ports});
+            let proxy = json!({"name": "istio-proxy", "image": "p", "args": ["proxy", "sidecar"]});
+            pod["spec"]["containers"].as_array_mut().unwrap().push(proxy);
+            create(&servers, &pod);
+        }
         let status = json!({"status": {"initContainerStatuses": [{"name": "istio-validation", "image": "i",
             "imageID": "", "ready": false, "restartCount": 0, "state": {"terminated": {"exitCode": 126}}}]}});
         let broken = format!("broken-{mode}");
@@ -217,6 +225,11 @@ impl Run {
         let request = question("waiting").unwrap().unwrap();
         assert_eq!(request.args[..3], ["istio-iptables", "-p", "15001"]);
         assert_eq!(question("plain").unwrap(), None);
+        let annotated = question("annotated").unwrap().unwrap();
+        assert!(annotated.args.join(" ").contains(" -b 80 "), "{:?}", annotated.args);
+        let invalid = question("invalid").unwrap_err();
+        let named = "annotation traffic.sidecar.istio.io/includeInboundPorts: ";
+        assert!(invalid.message.contains(named), "{invalid}");
         let unknown = question("absent").unwrap_err();
         assert!(unknown.message.contains("pods \"absent-"), "{unknown}");
     }
