@@ -27,7 +27,9 @@ fn main() -> Result<()> {
         _ => bail!("usage: chart [--check]"),
     };
     let mut files = templates(&Programs::find()?)?;
-    files.insert(PAGE.to_owned(), reference::page()?);
+    for page in &reference::PAGES {
+        files.insert(page.path.to_owned(), reference::text(page)?);
+    }
     let left = generated()?.into_iter().filter(|name| !files.contains_key(name));
     let left: Vec<_> = left.collect();
     for (name, text) in &files {
@@ -98,7 +100,6 @@ fn generated() -> Result<Vec<String>> {
 }
 
 const FOLDER: &str = "manifests/chart/templates";
-const PAGE: &str = "docs/reference/chart.md";
 const HEADER: &str = "\
 {{- /* Made from what kustomize renders of manifests/: edit there, then run make manifests. */ -}}
 ";

@@ -1,4 +1,4 @@
-//! The page of the chart's values, from their schema and their file.
+//! The pages of the charts' values, from their schemas and their files.
 
 use std::fs;
 
@@ -6,17 +6,47 @@ use anyhow::{Context, Result};
 use e2e::programs::repository;
 use serde_json::Value;
 
-/// Returns the page `docs/reference/chart.md`.
-pub(crate) fn page() -> Result<String> {
+/// Page of a chart's values.
+pub(crate) struct Page {
+    /// Path of the page in the repository.
+    pub(crate) path: &'static str,
+    title: &'static str,
+    /// Folder of the chart in `manifests`.
+    chart: &'static str,
+    described: &'static str,
+}
+
+pub(crate) const PAGES: [Page; 2] = [
+    Page {
+        path: "docs/reference/chart.md",
+        title: "Values of the Helm chart",
+        chart: "chart",
+        described: "[Helm](../helm.md) has the chart.",
+    },
+    Page {
+        path: "docs/reference/cni-chart.md",
+        title: "Values of the Helm chart of the node agent",
+        chart: "cni-chart",
+        described: "[Capture without an init container](../cni.md) has the agent.",
+    },
+];
+
+/// Returns the text of a page.
+pub(crate) fn text(page: &Page) -> Result<String> {
+    let Page { title, chart, described, .. } = page;
     let read = |name: &str| -> Result<Value> {
-        let path = repository().join("manifests/chart").join(name);
+        let path = repository().join("manifests").join(chart).join(name);
         let text = fs::read_to_string(&path);
         let text = text.with_context(|| format!("reading {}", path.display()))?;
         documents::yaml::parse(&text).with_context(|| format!("parsing {}", path.display()))
     };
     let mut rows = Vec::new();
     collect("", &read("values.schema.json")?, &read("values.yaml")?, &mut rows);
-    Ok(format!("{HEAD}{}", rows.concat()))
+    let head = format!(
+        "# {title}\n\nGenerated from `manifests/{chart}/values.schema.json` and `values.yaml`: `make \
+         manifests` writes this page.\n{described} {STRICT}\n\n{COLUMNS}"
+    );
+    Ok(format!("{head}{}", rows.concat()))
 }
 
 fn collect(path: &str, schema: &Value, value: &Value, rows: &mut Vec<String>) {
@@ -36,12 +66,5 @@ fn collect(path: &str, schema: &Value, value: &Value, rows: &mut Vec<String>) {
     rows.push(format!("| `{path}` | {default} | {meaning} |\n"));
 }
 
-const HEAD: &str = "\
-# Values of the Helm chart
-
-Generated from `manifests/chart/values.schema.json` and `values.yaml`: `make manifests` writes this page.
-[Helm](../helm.md) has the chart. Another key, or a value of another type, is an error that names it.
-
-| value | default | meaning |
-| --- | --- | --- |
-";
+const STRICT: &str = "Another key, or a value of another type, is an error that names it.";
+const COLUMNS: &str = "| value | default | meaning |\n| --- | --- | --- |\n";

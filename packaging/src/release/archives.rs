@@ -1,4 +1,4 @@
-//! Compressed archives: programs of each platform, manifests, the chart.
+//! Compressed archives: programs of each platform, manifests, the charts.
 
 use super::Release;
 use super::documentation::Documentation;
@@ -42,15 +42,22 @@ pub(super) fn write(
     let source = release.workspace.join("manifests");
     manifests.add_folder(&stem, &source)?;
     folder.add_archive(&format!("{stem}.tar.gz"), &manifests, time)?;
-    // The name of the file and of its folder are those of `helm package`.
-    let source = source.join("chart");
-    if !source.exists() {
-        left_out.push(format!("the chart; {} does not exist", source.display()));
-        return Ok(());
+    for (name, below) in CHARTS {
+        let source = source.join(below);
+        if !source.exists() {
+            left_out.push(format!("the chart {name}; {} does not exist", source.display()));
+            continue;
+        }
+        let mut chart = FileTree::default();
+        chart.add_folder(name, &source)?;
+        let version = &release.origin.version;
+        folder.add_archive(&format!("{name}-{version}.tgz"), &chart, time)?;
     }
-    let mut chart = FileTree::default();
-    chart.add_folder("outrigger", &source)?;
-    folder.add_archive(&format!("{}.tgz", release.stem()), &chart, time)
+    Ok(())
 }
+
+/// Helm charts, with their folders in `manifests`. The names of an archive and of its folder are
+/// those of `helm package`.
+const CHARTS: [(&str, &str); 2] = [("outrigger", "chart"), ("outrigger-cni", "cni-chart")];
 
 const DOCUMENTS: [&str; 4] = ["CHANGELOG.md", "LICENSE", "README.md", "SECURITY.md"];

@@ -27,8 +27,8 @@ fn releases_in_two_folders_have_the_same_bytes() {
 #[test]
 fn release_has_every_file_once_in_its_checksums() {
     let fixture = &*RELEASE;
-    // The chart is one archive more where the tree has one.
-    let files = fixture.files().into_iter().filter(|name| name != "outrigger-0.1.0.tgz");
+    // The charts are two archives more where the tree has them.
+    let files = fixture.files().into_iter().filter(|name| !name.ends_with("-0.1.0.tgz"));
     insta::assert_snapshot!(files.collect::<Vec<_>>().join("\n"));
     let sums = String::from_utf8(fixture.read("SHA256SUMS")).unwrap();
     let mut summed: Vec<_> = sums.lines().map(|line| line[66..].to_owned()).collect();

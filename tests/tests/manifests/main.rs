@@ -8,6 +8,8 @@ mod chart;
 #[cfg(test)]
 mod cni;
 #[cfg(test)]
+mod cni_chart;
+#[cfg(test)]
 mod custom;
 #[cfg(test)]
 mod documents;
