@@ -4,6 +4,7 @@ use std::path::{Component, Path};
 use std::{fmt, fs};
 
 use anyhow::{Context, ensure};
+use documents::yaml;
 use injector::manifest::{Document, ManifestError, PodTemplateRule};
 use local_files::replace_regular_file;
 
@@ -45,10 +46,10 @@ impl EditedDocument {
 }
 
 /// Edits the documents of all files on all cores. Returns the files and all errors.
-pub(super) fn edit_all<'a>(
-    files: &'a [InputFile],
-    edit: impl Fn(&Document<'a>) -> EditedDocument + Sync,
-) -> (Vec<EditedFile<'a>>, Vec<anyhow::Error>) {
+pub(super) fn edit_all(
+    files: &[InputFile],
+    edit: impl Fn(&Document<'_>) -> EditedDocument + Sync,
+) -> (Vec<EditedFile<'_>>, Vec<anyhow::Error>) {
     let documents: Vec<_> = files
         .iter()
         .flat_map(|file| {
@@ -56,7 +57,7 @@ pub(super) fn edit_all<'a>(
             documents.flat_map(Document::parts).map(move |part| (file, part))
         })
         .collect();
-    let outcomes = in_order(&documents, |(_, document)| edit(document));
+    let outcomes = in_order(&documents, |(_, document)| edited(document, &edit));
     let mut edited: Vec<_> = files.iter().map(EditedFile::new).collect();
     let mut errors = Vec::new();
     let mut outcomes = documents.into_iter().zip(outcomes).peekable();
@@ -75,6 +76,21 @@ pub(super) fn edit_all<'a>(
         }
     }
     (edited, errors)
+}
+
+/// Edits a document. A quoted string may continue in any column, as for Go's parser: such lines are
+/// indented for the edit.
+fn edited(
+    document: &Document<'_>,
+    edit: impl Fn(&Document<'_>) -> EditedDocument,
+) -> EditedDocument {
+    let outcome = edit(document);
+    if outcome.text.is_ok() || !outcome.findings.is_empty() {
+        return outcome;
+    }
+    let Some(indented) = yaml::indented(document.text) else { return outcome };
+    let outcome = edit(&document.with_text(&indented));
+    EditedDocument { text: outcome.text.map(|text| yaml::outdented(&text)), ..outcome }
 }
 
 /// Returns the results for the objects of all files.

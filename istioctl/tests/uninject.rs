@@ -29,7 +29,11 @@ fn comments_order_and_line_breaks_come_back_byte_for_byte() {
     let others = [plain.replace('\n', "\r\n"), format!("\u{feff}{plain}"), unended];
     let nameless = "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: a}\nspec:\n  \
                     template:\n    spec:\n      containers:\n      - image: a\n";
-    for text in [plain, nameless.to_owned()].into_iter().chain(others) {
+    // As Go's parser, a quoted string continues in any column.
+    let odd = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  annotations:   # none yet\n\
+               spec:\n  containers:\n  - name: c\n    image: i\n    command:\n    - 'echo x\n\
+               sleep 1\n' # end\n";
+    for text in [plain, nameless.to_owned(), odd.to_owned()].into_iter().chain(others) {
         fs::write(folder.path("web.yaml"), &text).unwrap();
         folder.inject("web.yaml", "injected.yaml");
         assert_ne!(fs::read_to_string(folder.path("injected.yaml")).unwrap(), text);

@@ -14,6 +14,7 @@ mod whole;
 
 pub use self::error::YamlError;
 pub use self::lines::line_of;
+pub use self::outdented::{indented, outdented};
 pub use self::output::to_string;
 
 use granit_parser::Event;

@@ -25,6 +25,28 @@ pub(super) fn parse(text: &str) -> (Cow<'_, str>, Result<Value, YamlError>) {
     (text, last)
 }
 
+/// Returns the text with such lines indented, which every parser accepts. `None` if there is no such
+/// line, or the text is not YAML for another reason.
+pub fn indented(text: &str) -> Option<String> {
+    if text.contains(&line_start()) {
+        return None;
+    }
+    match parse(text) {
+        (Cow::Owned(text), Ok(_)) => Some(text),
+        _ => None,
+    }
+}
+
+/// Takes the indentation of [`indented`] away.
+pub fn outdented(text: &str) -> String {
+    text.replace(&line_start(), "\n")
+}
+
+/// Start of a line that was indented.
+fn line_start() -> String {
+    ["\n", &" ".repeat(FURTHEST)].concat()
+}
+
 /// Indents a line, counted from 1, further than any block. Returns `None` if the line is a document
 /// marker (`---` or `...`).
 fn moved(text: &str, line: usize) -> Option<String> {
@@ -47,7 +69,22 @@ const FURTHEST: usize = 256;
 mod tests {
     use serde_json::json;
 
-    use crate::yaml::{parse, parse_first};
+    use crate::yaml::{indented, outdented, parse, parse_first};
+
+    #[test]
+    fn indented_text_has_the_same_value_and_comes_back() {
+        for (text, value) in [
+            ("a: 'x\ny'\nb: 1", json!({"a": "x y", "b": 1})),
+            ("a:\r\n- \"x\r\n\r\ny\" # c\r\n", json!({"a": ["x\ny"]})),
+        ] {
+            let indented = indented(text).unwrap();
+            assert_eq!(parse(&indented), Ok(value), "{text}");
+            assert_eq!(outdented(&indented), text);
+        }
+        for text in ["a: 'x\n y'", "a: ['x\ny'", "a: 'x\n---\ny'"] {
+            assert_eq!(indented(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn quoted_string_continues_in_any_column_as_in_go() {

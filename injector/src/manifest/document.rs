@@ -70,6 +70,14 @@ impl<'a> Document<'a> {
     }
 }
 
+impl Document<'_> {
+    /// Returns the document with another text at the same place.
+    #[must_use]
+    pub fn with_text<'b>(&self, text: &'b str) -> Document<'b> {
+        Document { text, ..*self }
+    }
+}
+
 /// Splits a text that consists of several JSON values after them; each has the rest of its last
 /// line. Any other text stays whole.
 fn json_values(text: &str) -> Vec<&str> {

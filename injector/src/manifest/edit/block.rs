@@ -207,7 +207,8 @@ impl Editor<'_> {
                 text.push_str(source.eol);
                 text.push_str(source.line_indent(comment.start));
             } else {
-                text.push(' ');
+                let code = source.text[..comment.start].trim_end_matches([' ', '\t']).len();
+                text.push_str(&source.text[code..comment.start]);
             }
             text.push_str(&source.text[comment]);
         }
