@@ -31,7 +31,7 @@ pub fn main(
         .into_iter()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
-    let (text, exit_code) = match within_limit(environment, input) {
+    let (text, exit_code) = match within_limit(&environment, input) {
         Ok(text) => (text, ExitCode::SUCCESS),
         Err(failed) => (failed.error.json(&failed.version), ExitCode::FAILURE),
     };
@@ -49,28 +49,30 @@ struct FailedCall {
 
 /// Runs the call on a thread of its own, which enters the pod's network namespace.
 fn within_limit(
-    environment: BTreeMap<String, String>,
+    environment: &BTreeMap<String, String>,
     input: impl Read + Send + 'static,
 ) -> Result<String, FailedCall> {
-    let (sender, receiver) = mpsc::channel();
-    let call = move || {
-        // The receiver is gone after the limit, and the process with it.
-        let _ = sender.send(run(&environment, input));
-    };
     let failed = |error| FailedCall { version: LATEST.to_owned(), error };
-    thread::Builder::new().spawn(call).map_err(|error| {
+    let call = Call::parse(environment).map_err(failed)?;
+    let pod = call.pod.as_ref().map(|pod| format!("pod {pod}: ")).unwrap_or_default();
+    let (sender, receiver) = mpsc::channel();
+    let run = move || {
+        // The receiver is gone after the limit, and the process with it.
+        let _ = sender.send(run(&call, input));
+    };
+    thread::Builder::new().spawn(run).map_err(|error| {
         failed(CniError::new(Code::TryLater, format!("no thread can be started: {error}")))
     })?;
     receiver.recv_timeout(TIME_LIMIT).unwrap_or_else(|_| {
         let seconds = TIME_LIMIT.as_secs();
-        let error = CniError::new(Code::TryLater, format!("no result within {seconds} seconds"));
-        Err(failed(error.hint("the kubelet tries again; see the load of this node")))
+        let error =
+            CniError::new(Code::TryLater, format!("{pod}no result within {seconds} seconds"));
+        Err(failed(error.hint(SLOW)))
     })
 }
 
-fn run(environment: &BTreeMap<String, String>, input: impl Read) -> Result<String, FailedCall> {
+fn run(call: &Call, input: impl Read) -> Result<String, FailedCall> {
     let failed = |error| FailedCall { version: LATEST.to_owned(), error };
-    let call = Call::parse(environment).map_err(failed)?;
     match call.command {
         // Rules end with the namespace, and nothing is kept on the node. A node whose agent is
         // away stays ready: its pods start without it.
@@ -79,7 +81,7 @@ fn run(environment: &BTreeMap<String, String>, input: impl Read) -> Result<Strin
         Command::Add | Command::Check => {
             let input = read(input).map_err(failed)?;
             let version = version_of(&input);
-            answer(&call, &input, &version).map_err(|error| FailedCall { version, error })
+            answer(call, &input, &version).map_err(|error| FailedCall { version, error })
         }
     }
 }
@@ -157,6 +159,7 @@ fn enter(namespace: &Path) -> Result<(), CniError> {
     })
 }
 
+const SLOW: &str = "the kubelet tries again; see the load of this node, and the pod of install-cni";
 /// Time limit of a call.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
 /// Longest standard input: the annotations of a pod have at most 256 KiB.

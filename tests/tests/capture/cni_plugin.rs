@@ -190,6 +190,25 @@ fn refused_call_names_the_cause_and_programs_nothing() {
     assert_eq!(pod.dump(), clean);
 }
 
+/// A call that hangs must not hold up the other pods of its node.
+#[test]
+fn call_without_a_result_ends_with_an_error_that_names_the_pod() {
+    let mut plugin = Command::new(build("cni"));
+    plugin.env_clear().env("CNI_COMMAND", "ADD").env("CNI_NETNS", "/absent");
+    plugin.env("CNI_ARGS", "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web");
+    let mut plugin = plugin.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    // Its input never comes.
+    let input = plugin.stdin.take();
+    let output = plugin.wait_with_output().unwrap();
+    drop(input);
+    let error: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &error["code"]), (Some(1), &json!(11)), "{error}");
+    assert!(
+        error["msg"].as_str().unwrap().starts_with("pod shop/web: no result within"),
+        "{error}"
+    );
+}
+
 #[test]
 fn pods_without_a_sidecar_are_left_as_they_are() {
     let pod = Pod::create();
