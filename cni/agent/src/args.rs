@@ -329,9 +329,17 @@ impl AbsentArgs {
     pub fn warnings(&self, variable: impl Fn(&str) -> bool) -> Vec<String> {
         let flags = WITHOUT_EFFECT.iter().filter(|(flag, _)| self.given.contains(flag));
         let flags = flags.map(|(flag, reason)| format!("--{flag} has no effect: {reason}"));
-        let set = VARIABLES_WITHOUT_EFFECT.iter().filter(|(name, _)| variable(name));
+        // Istio's agent has a variable for each flag.
+        let of_flags = WITHOUT_EFFECT.iter().map(|(flag, reason)| (variable_of(flag), *reason));
+        let named = VARIABLES_WITHOUT_EFFECT.iter().map(|(name, reason)| ((*name).into(), *reason));
+        let set = of_flags.chain(named).filter(|(name, _): &(String, _)| variable(name));
         flags.chain(set.map(|(name, reason)| format!("{name} has no effect: {reason}"))).collect()
     }
+}
+
+/// Returns the variable of a flag: its name in upper case, with underscores.
+fn variable_of(flag: &str) -> String {
+    flag.to_uppercase().replace('-', "_")
 }
 
 /// Parses the name of a file in the configuration folder.
@@ -394,12 +402,14 @@ mod tests {
     fn flags_of_istio_without_effect_are_named() {
         let flags = ["install-cni", "--kubeconfig-mode=0600", "--log_output_level=info"];
         let arguments = Arguments::try_parse_from(flags).unwrap();
-        let warnings = arguments.absent.warnings(|name| name == "AMBIENT_ENABLED");
+        let set = ["AMBIENT_ENABLED", "KUBE_CA_FILE"];
+        let warnings = arguments.absent.warnings(|name| set.contains(&name));
         assert_eq!(
             warnings,
             [
                 "--kubeconfig-mode has no effect: no kubeconfig is left on the node",
                 "--log_output_level has no effect: use --log",
+                "KUBE_CA_FILE has no effect: no kubeconfig is left on the node",
                 "AMBIENT_ENABLED has no effect: only sidecars are captured",
             ]
         );

@@ -63,9 +63,9 @@ pub enum NotYet {
         "{0}: loadOnlyInlinedPlugins is true, so drop-ins have no effect; hint: --config-mode own"
     )]
     Closed(String),
-    /// The file to edit has a single plugin.
-    #[error("{0}: an entry can only be added to a .conflist; hint: --config-mode own")]
-    SinglePlugin(String),
+    /// The file to edit is absent.
+    #[error("{0} of --cni-conf-name is not there yet")]
+    NoFile(String),
     /// The runtime would not use our copy.
     #[error(
         "--istio-owned-cni-config-filename {own} sorts behind {primary}, so the runtime does not \
@@ -117,6 +117,11 @@ impl Installation {
     /// writes the primary again.
     pub fn changes(&self, folder: &ConfDir) -> Result<Vec<FolderChange>, NotYet> {
         let primary = self.primary(folder)?;
+        // A file of a single plugin takes no entry, and no drop-in. Its copy is a list.
+        let is_single = primary.as_ref().is_some_and(|it| !it.file.ends_with(".conflist"));
+        if is_single && self.place != Place::Own {
+            return Self { place: Place::Own, ..self.clone() }.changes(folder);
+        }
         let mut changes = self.writes(folder, primary.as_ref())?;
         if self.place != Place::Own {
             changes.extend(self.own_files(folder).map(FolderChange::Remove));
@@ -159,6 +164,7 @@ impl Installation {
         match (&self.place, primary) {
             (Place::Standalone(file), _) => Ok(write(file, self.standalone())),
             (Place::Own, None) if folder.text(&self.own_file).is_some() => Ok(Vec::new()),
+            (Place::Edit(Some(file)), None) => Err(NotYet::NoFile(file.clone())),
             (_, None) => Err(NotYet::NoPrimary),
             (Place::Own, Some(primary)) if self.own_file > primary.file => {
                 let (own, primary) = (self.own_file.clone(), primary.file.clone());
@@ -176,9 +182,6 @@ impl Installation {
                 }
                 Ok(changes)
             }
-            (Place::Edit(_), Some(Primary { file, .. })) if !file.ends_with(".conflist") => {
-                Err(NotYet::SinglePlugin(file.clone()))
-            }
             (Place::Edit(_), Some(primary)) if primary.list.has_entry(&self.entry) => {
                 Ok(Vec::new())
             }
@@ -191,7 +194,7 @@ impl Installation {
         match &self.place {
             Place::Standalone(_) => Ok(None),
             Place::Edit(Some(file)) => {
-                let Some(content) = folder.0.get(file) else { return Ok(None) };
+                let Some((file, content)) = named(folder, file) else { return Ok(None) };
                 let list = content.clone().and_then(|text| {
                     ConfList::parse(file, &text).map_err(|error| error.to_string())
                 });
@@ -242,6 +245,16 @@ impl Installation {
         config["name"] = TYPE.into();
         format!("{config:#}\n")
     }
+}
+
+/// Returns the file of this name, or as Istio's agent, the one with the other suffix of `.conf` and
+/// `.conflist`.
+fn named<'a>(folder: &'a ConfDir, file: &str) -> Option<(&'a String, &'a Result<String, String>)> {
+    let other = match file.strip_suffix(".conflist") {
+        Some(stem) => format!("{stem}.conf"),
+        None => format!("{file}list"),
+    };
+    folder.0.get_key_value(file).or_else(|| folder.0.get_key_value(&other))
 }
 
 /// Returns the changes that remove our entries from lists of others.

@@ -2,6 +2,7 @@ use super::*;
 
 const ENTRY: &str =
     r#"{"capabilities":{"io.kubernetes.cri.pod-annotations":true},"type":"istio-cni"}"#;
+const SINGLE: &str = r#"{"name":"lab","type":"bridge"}"#;
 const PRIMARY: &str = "{\"name\": \"lab\",\n \"plugins\": [{\"type\": \"bridge\"}]}\n";
 
 fn places() -> [Place; 4] {
@@ -127,7 +128,26 @@ fn nothing_is_written_without_a_valid_primary() {
     }
     let named = installation(Place::Edit(Some("87-b.conflist".to_owned())));
     let others = folder(&[("10-lab.conflist", PRIMARY)]);
-    assert_eq!(named.changes(&others), Err(NotYet::NoPrimary));
+    assert_eq!(named.changes(&others), Err(NotYet::NoFile("87-b.conflist".to_owned())));
+}
+
+#[test]
+fn named_file_may_have_the_other_suffix() {
+    for (name, file) in [("10-a.conf", "10-a.conflist"), ("10-a.conflist", "10-a.conf")] {
+        let text = if file.ends_with("list") { PRIMARY } else { SINGLE };
+        let before = folder(&[(file, text)]);
+        let folder = installed(&before, Place::Edit(Some(name.to_owned())));
+        assert!(is_captured(&folder), "{name}: {folder:?}");
+    }
+}
+
+#[test]
+fn file_of_a_single_plugin_is_copied_in_every_mode() {
+    for place in [Place::DropIn, Place::Own, Place::Edit(None)] {
+        let folder = installed(&folder(&[("10-lab.conf", SINGLE)]), place);
+        assert!(is_captured(&folder), "{folder:?}");
+        assert_eq!(folder.text("10-lab.conf"), Some(SINGLE));
+    }
 }
 
 #[test]
@@ -139,10 +159,6 @@ fn lists_that_cannot_take_the_entry_are_named_with_a_hint() {
         error.starts_with("10-lab.conflist: ") && error.contains("--config-mode own"),
         "{error}"
     );
-    let single = folder(&[("10-lab.conf", r#"{"name":"lab","type":"bridge"}"#)]);
-    let error = installation(Place::Edit(None)).changes(&single).unwrap_err().to_string();
-    assert!(error.starts_with("10-lab.conf: ") && error.contains("--config-mode own"), "{error}");
-    assert!(is_captured(&installed(&single, Place::Own)));
 }
 
 #[test]
