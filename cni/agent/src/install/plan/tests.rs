@@ -162,6 +162,25 @@ fn lists_that_cannot_take_the_entry_are_named_with_a_hint() {
 }
 
 #[test]
+fn plugin_that_wants_to_be_last_stays_behind_the_entry() {
+    let other = |folder: &ConfDir| {
+        let changed = folder.text("10-lab.conflist").unwrap();
+        let changed = changed.replace("}]", "}, {\"type\": \"other\"}]");
+        let mut folder = folder.clone();
+        folder.0.insert("10-lab.conflist".to_owned(), Ok(changed));
+        folder
+    };
+    for place in [Place::DropIn, Place::Own, Place::Edit(None)] {
+        let before = folder(&[("10-lab.conflist", PRIMARY)]);
+        let folder = installed(&other(&installed(&before, place.clone())), place.clone());
+        assert!(is_captured(&folder), "{place:?}: {folder:?}");
+        let types: Vec<_> = used(&folder).1.iter().map(|it| it["type"].to_string()).collect();
+        assert!(types.contains(&"\"other\"".to_owned()), "{place:?}: {types:?}");
+        assert_eq!(installation(place).changes(&folder), Ok(vec![]));
+    }
+}
+
+#[test]
 fn entry_of_istio_is_replaced_where_it_is_in_force_and_stays_elsewhere() {
     let istio =
         PRIMARY.replace("}]", "}, {\"type\": \"istio-cni\", \"plugin_log_level\": \"info\"}]");
