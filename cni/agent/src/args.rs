@@ -113,6 +113,12 @@ pub struct NodeArgs {
     /// Kubeconfig of the API server; by default, the service account of this pod
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
+    /// Remove the taint cni.istio.io/not-ready from the node, once the plugin is installed and the
+    /// pods were looked at
+    #[arg(long, env = "UNTAINT_NODE", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true",
+          value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+    pub untaint_node: bool,
     /// Port of the metrics; 0 for none, because the agent uses the node's network
     #[arg(long, env = "MONITORING_PORT", value_name = "PORT", default_value = "0")]
     pub monitoring_port: u16,

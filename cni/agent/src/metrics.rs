@@ -65,7 +65,7 @@ impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::default();
         let (installs, ready) = (Family::default(), Gauge::default());
-        let (repairs, missing) = (Family::default(), Counter::default());
+        let (repairs, missing) = (Family::<RepairLabels, Counter>::default(), Counter::default());
         let [
             (installs_name, _, of_installs),
             (ready_name, _, of_ready),
@@ -78,6 +78,12 @@ impl Default for Metrics {
         registry.register(ready_name, of_ready, ready.clone());
         registry.register(without(repairs_name), of_repairs, repairs.clone());
         registry.register(without(missing_name), of_missing, missing.clone());
+        // An alert sees the increase of a series, not its first value.
+        for r#type in [RepairType::repair, RepairType::delete, RepairType::label] {
+            for result in [RepairResult::success, RepairResult::fail] {
+                let _ = repairs.get_or_create(&RepairLabels { r#type, result });
+            }
+        }
         Self { registry, installs, ready, repairs, missing }
     }
 }

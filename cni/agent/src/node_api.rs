@@ -1,6 +1,6 @@
 //! Writes of the node agent to the API server.
 
-use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Api, Client};
@@ -104,6 +104,23 @@ impl NodeApi {
         patched.map(drop).map_err(|error| with_causes(&error))
     }
 
+    /// Removes the taint by which new nodes keep pods away until the plugin is installed. True if the
+    /// node had it.
+    pub async fn remove_taint(&self) -> Result<bool, String> {
+        let api: Api<Node> = Api::all(self.client.clone());
+        let node = api.get(&self.node).await.map_err(|error| with_causes(&error))?;
+        let taints = node.spec.and_then(|spec| spec.taints).unwrap_or_default();
+        let kept: Vec<_> = taints.iter().filter(|taint| taint.key != NOT_READY).collect();
+        if kept.len() == taints.len() {
+            return Ok(false);
+        }
+        // The version keeps taints that others have changed meanwhile.
+        let version = node.metadata.resource_version;
+        let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"taints": kept}});
+        let patched = api.patch(&self.node, &PatchParams::default(), &Patch::Merge(&patch)).await;
+        patched.map(|_| true).map_err(|error| with_causes(&error))
+    }
+
     fn pods(&self, pod: &NodePod) -> Api<Pod> {
         Api::namespaced(self.client.clone(), &pod.identity.namespace)
     }
@@ -115,6 +132,8 @@ impl std::fmt::Debug for NodeApi {
     }
 }
 
+/// Istio's taint of a node without the plugin.
+pub(crate) const NOT_READY: &str = "cni.istio.io/not-ready";
 /// Reason of the Event about a configuration that another program undoes.
 pub(crate) const OVERWRITTEN: &str = "CNIConfigurationOverwritten";
 const CONTROLLER: &str = "outrigger.io/install-cni";

@@ -11,7 +11,7 @@ use crate::attachment::Attachment;
 use crate::metrics::{Metrics, RepairResult, RepairType};
 #[cfg(test)]
 use crate::node_api::OVERWRITTEN;
-use crate::node_api::{NodeApi, PodEvent};
+use crate::node_api::{NOT_READY, NodeApi, PodEvent};
 use crate::node_pod::{NodePod, Validation};
 use crate::node_pods::NodePods;
 use crate::repair::{Capture, RepairError, attachments, repair};
@@ -58,6 +58,9 @@ pub struct Reconciler {
     pub metrics: Arc<Metrics>,
     /// The last reported state by UID: the same one is reported once.
     pub reported: BTreeMap<String, String>,
+    /// File that exists while plugin and configuration are in place, if the taint of the node has to
+    /// be removed then.
+    pub untaint: Option<PathBuf>,
 }
 
 impl Reconciler {
@@ -88,7 +91,27 @@ impl Reconciler {
                 continue;
             };
             (everything, waiting) = (false, self.reconcile(pods, &attachments).await);
+            waiting |= self.untaint().await;
         }
+    }
+
+    /// Removes the taint of the node, now that its pods were looked at. True if this has to be tried
+    /// again.
+    async fn untaint(&mut self) -> bool {
+        let Some(ready) = &self.untaint else { return false };
+        if !ready.exists() {
+            return true;
+        }
+        match self.api.remove_taint().await {
+            Ok(true) => tracing::info!("taint {NOT_READY} of the node is removed"),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!("taint {NOT_READY} of the node is not removed: {error}");
+                return true;
+            }
+        }
+        self.untaint = None;
+        false
     }
 
     /// Returns the pods that wait for their rules, or all that the plugin captures.

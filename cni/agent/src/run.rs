@@ -82,6 +82,7 @@ pub async fn run(arguments: &Arguments) -> Result<()> {
             api: api.clone(),
             metrics,
             reported: BTreeMap::new(),
+            untaint: node.untaint_node.then(|| readiness_file(&node.cni_agent_run_dir)),
         };
         tokio::spawn(reconciler.run(triggered));
     }

@@ -28,6 +28,7 @@ fn pods_of_other_injectors_are_answered_and_broken_ones_deleted_or_labelled() {
         "metadata": {"name": "repair"}, "rules": [
             {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]},
             {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]},
+            {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]},
             // kubectl reads it before a patch.
             {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["get"]}]});
     create(&servers, &right);
@@ -41,7 +42,13 @@ fn pods_of_other_injectors_are_answered_and_broken_ones_deleted_or_labelled() {
         ])
         .unwrap();
     for node in ["lab", "other"] {
-        create(&servers, &json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}}));
+        let taints = ["cni.istio.io/not-ready", "example.com/other"];
+        let taints = taints.map(|key| json!({"key": key, "effect": "NoSchedule"}));
+        create(
+            &servers,
+            &json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node},
+            "spec": {"taints": taints}}),
+        );
     }
     let token = token(&servers, &["--bound-object-kind=Node", "--bound-object-name=lab"]);
     nothing_of_other_nodes_can_be_changed(&servers, token.clone());
@@ -87,6 +94,14 @@ fn pods_of_other_injectors_are_answered_and_broken_ones_deleted_or_labelled() {
             Ok(())
         })
         .unwrap();
+        wait::until("the taint of the node is removed", PATIENCE, || {
+            let taints = "jsonpath={.items[*].spec.taints[*].key}";
+            let taints = kubectl.must(["get", "nodes", "--output", taints])?;
+            let expected = "example.com/other cni.istio.io/not-ready example.com/other";
+            ensure!(taints == expected, "{taints}");
+            Ok(())
+        })
+        .unwrap();
         let waiting = get(&servers, &format!("waiting-{mode}")).unwrap().unwrap();
         assert_eq!(waiting["metadata"]["deletionTimestamp"], Value::Null);
         assert_eq!(waiting["metadata"]["labels"], Value::Null);
@@ -126,6 +141,9 @@ fn nothing_of_other_nodes_can_be_changed(servers: &ApiServers, kubeconfig: PathB
     .unwrap();
     let denied = thief.run(delete("far")).unwrap();
     assert!(denied.stderr.contains("a pod of another node"), "{}", denied.stderr);
+    let taints = r#"--patch={"spec":{"taints":[]}}"#;
+    let denied = thief.run(["patch", "node", "other", "--type=merge", taints]).unwrap();
+    assert!(denied.stderr.contains("may not change another node"), "{}", denied.stderr);
     let denied = thief.run_with_input(record, &event("other", "far")).unwrap();
     assert!(denied.stderr.contains("must have the reporting instance lab"), "{}", denied.stderr);
     thief.must_with_input(record, &event("lab", "near")).unwrap();
@@ -185,6 +203,7 @@ impl Run {
         let mut agent = Command::new(env!("CARGO_BIN_EXE_install-cni"));
         agent.env_clear().arg("--kubeconfig").arg(kubeconfig).args(["--node-name", "lab"]);
         agent.args(["--repair-repair-pods=false", &format!("--repair-{mode}-pods")]);
+        agent.arg("--untaint-node");
         for (flag, name) in [
             ("--mounted-cni-net-dir", "net.d"),
             ("--mounted-cni-bin-dir", "bin"),

@@ -13,6 +13,13 @@ app.kubernetes.io/part-of: outrigger
 {{- if and .Values.repair.enabled .Values.repair.repairPods }}true{{ end }}
 {{- end }}
 
+{{/* Port of the metrics; empty for none. */}}
+{{- define "outrigger-cni.port" -}}
+{{- if .Values.monitoringPort }}{{ .Values.monitoringPort }}
+{{- else if .Values.prometheus.enabled }}15014
+{{- end }}
+{{- end }}
+
 {{/* A folder of the node: `list $ VALUE NAME`. */}}
 {{- define "outrigger-cni.folder" -}}
 {{- $ := index . 0 }}
@@ -54,7 +61,8 @@ app.kubernetes.io/part-of: outrigger
 {{- $_ := set $env "REPAIR_BROKEN_POD_LABEL_VALUE" $repair.brokenPodLabelValue }}
 {{- end }}
 {{- if ne .Values.logging.level "info" }}{{- $_ := set $env "LOG" .Values.logging.level }}{{- end }}
-{{- if .Values.monitoringPort }}{{- $_ := set $env "MONITORING_PORT" (toString .Values.monitoringPort) }}{{- end }}
+{{- with include "outrigger-cni.port" . }}{{- $_ := set $env "MONITORING_PORT" . }}{{- end }}
+{{- if .Values.taint.enabled }}{{- $_ := set $env "UNTAINT_NODE" "true" }}{{- end }}
 {{- range $name, $value := .Values.env }}{{- $_ := set $env $name (toString $value) }}{{- end }}
 {{- toYaml $env }}
 {{- end }}

@@ -121,7 +121,8 @@ fn listed(series: &BTreeMap<String, String>) -> Vec<Value> {
     list.map(|(series, values)| json!({ "series": series, "values": values })).collect()
 }
 
-fn promtool(rules: &Value, tests: &[Value]) {
+/// Runs promtool's tests over rules.
+pub(crate) fn promtool(rules: &Value, tests: &[Value]) {
     let folder = tempfile::tempdir().unwrap();
     let suite = json!({"rule_files": ["rules.json"], "evaluation_interval": "1m", "tests": tests});
     fs::write(folder.path().join("rules.json"), rules.to_string()).unwrap();

@@ -5,6 +5,7 @@ use e2e::programs::Programs;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use serde_json::{Value, json};
 
+use super::alerts::promtool;
 use super::documents::{retyped, split};
 
 #[test]
@@ -75,7 +76,56 @@ fn platforms_have_their_folders() {
     }
 }
 
-fn rendered(components: &'static [&'static str]) -> Vec<Value> {
+#[test]
+fn each_alert_of_the_agent_fires_by_its_series_alone() {
+    let documents = rendered(&["../cni/monitoring"]);
+    let spec = &find(&documents, "PrometheusRule")["spec"];
+    let rules = spec["groups"][0]["rules"].as_array().unwrap();
+    let repairs = "istio_cni_repair_pods_repaired_total";
+    let cases = [
+        ("CniAgentDown", "up", "", "0x20"),
+        ("CniPluginNotInstalled", "istio_cni_install_ready", "", "0x20"),
+        ("CniPodsWithoutCapture", "istio_cni_pods_without_capture_total", "", "0x14 1x6"),
+        ("CniRepairFailing", repairs, r#",result="fail",type="repair""#, "0x8 1x12"),
+    ];
+    assert_eq!(rules.len(), cases.len());
+    let series = |name: &str, labels: &str, values: &str| {
+        let target = r#"job="istio-cni-node",node="n""#;
+        json!({"series": format!("{name}{{{target}{labels}}}"), "values": values})
+    };
+    let tests = cases.iter().map(|(alert, _, _, _)| Some(*alert)).chain([None]).map(|fires| {
+        let at_rest = |name: &str| if name.ends_with("total") { "0x20" } else { "1x20" };
+        let input = cases.iter().map(|(alert, name, labels, values)| {
+            let values = if fires == Some(*alert) { values } else { at_rest(name) };
+            series(name, labels, values)
+        });
+        let tests = rules.iter().map(|rule| {
+            let alert = rule["alert"].as_str().unwrap();
+            let is_firing = fires == Some(alert);
+            let mut labels = json!({"node": "n", "job": "istio-cni-node",
+                "severity": rule["labels"]["severity"]});
+            if alert == "CniRepairFailing" {
+                labels["type"] = "repair".into();
+                labels["result"] = "fail".into();
+            }
+            let text = rule["annotations"].to_string();
+            let text =
+                text.replace("{{ $labels.node }}", "n").replace("{{ $labels.type }}", "repair");
+            let annotations: Value = serde_json::from_str(&text).unwrap();
+            let expected = json!({"exp_labels": labels, "exp_annotations": annotations});
+            let expected = if is_firing { vec![expected] } else { Vec::new() };
+            json!({"eval_time": "18m", "alertname": alert, "exp_alerts": expected})
+        });
+        json!({"interval": "1m", "input_series": input.collect::<Vec<_>>(),
+            "alert_rule_test": tests.collect::<Vec<_>>()})
+    });
+    promtool(spec, &tests.collect::<Vec<_>>());
+    let agent = &find(&documents, "DaemonSet")["spec"]["template"]["spec"]["containers"][0];
+    let port = find(&documents, "PodMonitor")["spec"]["podMetricsEndpoints"][0]["port"].clone();
+    assert_eq!(agent["ports"], json!([{"name": port, "containerPort": 15014}]));
+}
+
+pub(crate) fn rendered(components: &'static [&'static str]) -> Vec<Value> {
     let programs = Programs::find().unwrap();
     split(&Composition::new(components).render_over(&programs, "cni").unwrap())
 }

@@ -11,8 +11,10 @@ use crate::documents::split;
 
 #[test]
 fn cni_chart_installs_what_kustomize_does() {
-    let platforms: [(&[&str], Value); 7] = [
+    let compositions: [(&[&str], Value); 9] = [
         (&[], json!({})),
+        (&["../cni/monitoring"], json!({"prometheus": {"enabled": true}})),
+        (&["../cni/untaint"], json!({"taint": {"enabled": true}})),
         (&["../cni/platforms/gke"], json!({"global": {"platform": "gke"}})),
         (&["../cni/platforms/k3s"], json!({"global": {"platform": "k3s"}})),
         (&["../cni/platforms/microk8s"], json!({"global": {"platform": "microk8s"}})),
@@ -23,7 +25,7 @@ fn cni_chart_installs_what_kustomize_does() {
             json!({"global": {"platform": "openshift"}, "provider": "multus"}),
         ),
     ];
-    for (components, values) in platforms {
+    for (components, values) in compositions {
         assert_equal(&templated(&values), &rendered("cni", components), &values);
     }
     let values = json!({"uninstall": true});
@@ -79,6 +81,7 @@ fn cni_chart_values_reach_their_place() {
             container("/securityContext/seLinuxOptions"),
             json!({"level": "s0"}),
         ),
+        (json!({"monitoringPort": 9}), container("/ports/0/containerPort"), json!(9)),
         (json!({"tolerations": []}), pod("/tolerations"), Value::Null),
         (
             json!({"nodeSelector": {"a": "b"}}),
@@ -134,7 +137,7 @@ fn cni_chart_values_reach_their_place() {
         (no_repair("deletePods"), "REPAIR_DELETE_PODS", "true"),
         (no_repair("labelPods"), "REPAIR_BROKEN_POD_LABEL_KEY", "cni.istio.io/uninitialized"),
         (json!({"logging": {"level": "debug"}}), "LOG", "debug"),
-        (json!({"monitoringPort": 15014}), "MONITORING_PORT", "15014"),
+        (json!({"monitoringPort": 9}), "MONITORING_PORT", "9"),
         (json!({"env": {"CNI_CONF_GROUP_READ": true}}), "CNI_CONF_GROUP_READ", "true"),
     ] {
         let agent = &templated(&values)["DaemonSet istio-cni-node"];

@@ -7,6 +7,7 @@ use e2e::manifests;
 use e2e::programs::{Programs, repository};
 use serde_json::Value;
 
+use crate::cni;
 use crate::custom::{Custom, PrometheusRuleSpec};
 use crate::documents::{Rendering, mesh_renderings, renderings};
 
@@ -85,8 +86,10 @@ fn pod_monitor_sets_the_job_of_the_alerts() {
 #[test]
 fn every_alert_has_a_section_in_the_documentation() {
     let mut alerts = BTreeSet::new();
-    for rendering in renderings().iter().chain(mesh_renderings()) {
-        let rules = rendering.documents.iter().filter(|one| one["kind"] == "PrometheusRule");
+    let agent = cni::rendered(&["../cni/monitoring"]);
+    let all = renderings().iter().chain(mesh_renderings());
+    for documents in all.map(|rendering| &rendering.documents).chain([&agent]) {
+        let rules = documents.iter().filter(|one| one["kind"] == "PrometheusRule");
         let groups = rules.flat_map(|one| one["spec"]["groups"].as_array().unwrap());
         let rules = groups.flat_map(|group| group["rules"].as_array().unwrap());
         alerts.extend(rules.map(|rule| rule["alert"].as_str().unwrap()));
