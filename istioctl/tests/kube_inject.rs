@@ -114,6 +114,11 @@ spec:
                  volumes: [] # stays\n  containers: []\n";
     let ran = run(&["kube-inject", "-f", "-"], empty);
     assert!(ran.messages.contains("the comments of line 3 are lost"), "{}", ran.messages);
+    let brackets = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  labels: { # one\n    # two\n  \
+                    } # three\nspec:\n  containers: []\n";
+    let ran = run(&["kube-inject", "-f", "-"], brackets);
+    let kept = "  labels: # one\n    # two\n    # three\n    security.istio.io/tlsMode: istio\n";
+    assert!(ran.warnings().is_empty() && ran.output.contains(kept), "{}", ran.output);
     let classic = run(&["kube-inject", "-f", "-", "--enable-native-sidecars", "false"], text);
     assert!(classic.warnings().is_empty() && classic.output.contains("# moves too"));
 }

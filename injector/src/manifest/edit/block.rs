@@ -168,6 +168,23 @@ impl Editor<'_> {
             self.replace(after..line_end, self.emptied(after..line_end, extent));
             return Ok(());
         }
+        let is_bare = source.text[after..node.start].trim().is_empty();
+        if is_bare
+            && !node.block
+            && is_block(value)
+            && source.text[node.start..node.end].contains('#')
+        {
+            let comments = source.comments(once(node.start..line_end));
+            let comments: Vec<_> = comments.map(|comment| &source.text[comment]).collect();
+            if !comments.is_empty() {
+                // Those between the brackets, too.
+                let indent = below.len() - below.trim_start_matches(' ').len();
+                let between = format!("{eol}{}", &below[..indent]);
+                let text = format!(" {}{eol}{below}", comments.join(&between));
+                self.replace(after..line_end, text);
+                return Ok(());
+            }
+        }
         let end = if node.block { line_end } else { node.end };
         if source.text[after..node.start].contains('#') {
             // Comments above the value stay. A comment after the value gets a line of its own if the
