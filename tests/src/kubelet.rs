@@ -1,6 +1,6 @@
 //! The kubelet, which makes this machine the cluster's only node.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,12 +15,13 @@ use crate::port::free_port;
 use crate::process::Process;
 use crate::programs::Programs;
 use crate::run_folder::RunFolder;
+use crate::wait;
 
 /// A running kubelet.
 #[derive(Debug)]
 pub(crate) struct Kubelet {
     process: Process,
-    health_port: u16,
+    health: SocketAddr,
 }
 
 impl Kubelet {
@@ -37,7 +38,7 @@ impl Kubelet {
         let config = folder.write("kubelet.json", config.to_string())?;
         let root = folder.folder("kubelet")?;
         let kubeconfig = Identity::Kubelet.kubeconfig(folder, server)?;
-        let process = Process::start(
+        let mut process = Process::start(
             folder,
             "kubelet",
             &programs.kubernetes("kubelet")?,
@@ -50,23 +51,24 @@ impl Kubelet {
                 format!("--node-ip={}", server.address),
             ],
         )?;
-        let mut kubelet = Self { process, health_port };
-        kubelet.wait_until_healthy()?;
-        Ok(kubelet)
-    }
-
-    /// Starts the killed kubelet, and waits until it is healthy.
-    pub(crate) fn start_again(&mut self, folder: &RunFolder) -> Result<()> {
-        self.process.start_again(folder)?;
-        self.wait_until_healthy()
-    }
-
-    fn wait_until_healthy(&mut self) -> Result<()> {
-        let health = ([127, 0, 0, 1], self.health_port).into();
-        self.process.wait_until("the kubelet is healthy", PATIENCE, || {
+        let health = ([127, 0, 0, 1], health_port).into();
+        process.wait_until("the kubelet is healthy", PATIENCE, || {
             http::get(health, "/healthz")?.expect_ok()
         })?;
-        Ok(())
+        Ok(Self { process, health })
+    }
+
+    /// Starts the killed kubelet, again whenever it ends, as a node's init system does. It ends while
+    /// the container runtime recovers its pods.
+    pub(crate) fn start_again(&mut self, folder: &RunFolder) -> Result<()> {
+        let health = self.health;
+        wait::until("the kubelet is healthy again", PATIENCE, || {
+            if !self.process.runs() {
+                self.process.start_again(folder)?;
+            }
+            http::get(health, "/healthz")?.expect_ok()
+        })
+        .map(drop)
     }
 
     pub(crate) fn kill(&mut self) -> Result<()> {
