@@ -115,6 +115,9 @@ impl InputFile {
             bytes = fs::read(path).with_context(|| format!("{flag}{file}"))?;
         }
         file.text = String::from_utf8(bytes).with_context(|| format!("{file}: not UTF-8 text"))?;
+        let lines = file.text.trim_end();
+        let ends_in_cr = lines.contains('\r') && !lines.contains('\n');
+        ensure!(!ends_in_cr, "{file}: its lines end with CR alone{NEW_LINES}");
         Ok(file)
     }
 }
@@ -159,6 +162,8 @@ fn is_manifest(path: &Path) -> bool {
 
 /// File name that means standard input or output.
 pub(crate) const STANDARD: &str = "-";
+
+const NEW_LINES: &str = "\n  hint: convert it: tr '\\r' '\\n' <OLD >NEW";
 
 const NAME_IT: &str = "\n  hint: to read a pipe, name it with --filename";
 

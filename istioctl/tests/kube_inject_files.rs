@@ -36,8 +36,9 @@ fn file_without_its_flag_gets_a_hint() {
 fn unreadable_inputs_are_all_named() {
     let folder = Folder::with(&[("empty/deep/web.yaml", ""), ("latin.yaml", "")]);
     fs::write(folder.path("latin.yaml"), b"name: caf\xe9\n").unwrap();
+    fs::write(folder.path("cr.yaml"), "kind: Pod\rmetadata:\r").unwrap();
     let shown = [
-        &["-f", "missing.yaml", "-f", "empty", "-f", "latin.yaml"][..],
+        &["-f", "missing.yaml", "-f", "empty", "-f", "latin.yaml", "-f", "cr.yaml"][..],
         &["-f", "empty/deep", "-f", "missing", "-R"],
     ];
     insta::assert_snapshot!("unreadable", folder.sessions(&shown, ""));

@@ -10,7 +10,8 @@ use serde_json::Value;
 use crate::namespace::name_of;
 use crate::{process, wait};
 
-/// The time from a signal until the process was gone, in milliseconds since 1970.
+/// The time from a signal until others had learned that the process was gone, in milliseconds since
+/// 1970.
 #[derive(Clone, Copy, Debug)]
 pub struct Killed {
     began: u64,
@@ -36,10 +37,13 @@ pub fn kill(pod: &Value, program: &str) -> Result<Killed> {
             let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             let state = state.rsplit_once(") ").map_or("", |(_, rest)| rest);
             ensure!(state.is_empty() || state.starts_with(['Z', 'X']), "{pid}: {state}");
+            // The first thread may be gone while others still have the connections.
+            let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+            ensure!(threads <= 1, "{pid}: {threads} threads");
         }
         Ok(())
     })?;
-    Ok(Killed { began, ended: now()? })
+    Ok(Killed { began, ended: now()? + LEARNED })
 }
 
 /// Returns the processes that the threads of a process started.
@@ -75,4 +79,7 @@ fn now() -> Result<u64> {
     Ok(u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis())?)
 }
 
+/// Milliseconds until the other end of a connection has handled its end. On a busy machine, it sends
+/// requests until then.
+const LEARNED: u64 = 100;
 const PATIENCE: Duration = Duration::from_secs(30);
