@@ -86,7 +86,7 @@ pub fn versions() -> String {
     json!({"cniVersion": LATEST, "supportedVersions": SUPPORTED}).to_string()
 }
 
-/// Supported versions of the specification.
-pub const SUPPORTED: [&str; 5] = ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
+/// Supported versions of the specification. A configuration without a version has the first one.
+pub const SUPPORTED: [&str; 7] = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
 /// The latest supported version.
 pub const LATEST: &str = "1.1.0";

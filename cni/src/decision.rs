@@ -49,7 +49,7 @@ pub fn decide(config: &NetworkConfig, pod: Option<&PodIdentity>) -> Result<Decis
     if config.exclude_namespaces.contains(&pod.namespace) {
         return Ok(Decision::Pass(PassReason::ExcludedNamespace));
     }
-    let Some(annotations) = config.annotations() else {
+    let Some(annotations) = &config.annotations else {
         return Ok(Decision::Ask(AskReason::NoAnnotations));
     };
     let Some(status) = annotations.get(STATUS) else {

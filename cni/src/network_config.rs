@@ -6,31 +6,28 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::answer::{CniError, Code, LATEST, SUPPORTED};
 
 /// Network configuration of a call.
-#[derive(Debug, Deserialize)]
+#[derive(Debug)]
 pub struct NetworkConfig {
     /// Version of the specification.
-    #[serde(rename = "cniVersion")]
     pub version: String,
     /// Result of the plugins before this one.
-    #[serde(rename = "prevResult")]
     pub previous_result: Option<Box<RawValue>>,
     /// Namespaces whose pods are never captured.
-    #[serde(default)]
     pub exclude_namespaces: Vec<String>,
-    /// Folder of the node agent's socket. The second name is Istio's.
-    #[serde(default = "default_run_dir", alias = "cni_agent_run_dir")]
+    /// Folder of the node agent's socket: `run_dir`, or else Istio's `cni_agent_run_dir`.
     pub run_dir: PathBuf,
     /// Outcome for a pod that cannot be recognised, because neither the runtime passes annotations
     /// nor the node agent answers.
-    #[serde(default)]
     pub on_unknown: OnUnknown,
-    #[serde(rename = "runtimeConfig", default)]
-    runtime: RuntimeConfig,
+    /// Annotations of the pod; `None` if the runtime does not pass them.
+    pub annotations: Option<BTreeMap<String, String>>,
+    dns: Option<Box<RawValue>>,
 }
 
 /// Outcome for a pod that cannot be recognised.
@@ -44,66 +41,100 @@ pub enum OnUnknown {
     Pass,
 }
 
-#[derive(Debug, Default, Deserialize)]
-struct RuntimeConfig {
-    #[serde(rename = "io.kubernetes.cri.pod-annotations")]
-    annotations: Option<BTreeMap<String, String>>,
-    dns: Option<Dns>,
-}
-
+/// DNS settings of a pod, as a runtime passes them.
 #[derive(Debug, Deserialize)]
-struct Dns {
+pub struct Dns {
     /// containerd writes capitals, the conventions of CNI say lower case.
-    #[serde(default, alias = "Servers")]
-    servers: Vec<String>,
+    #[serde(alias = "Servers")]
+    servers: Option<Vec<String>>,
 }
 
 impl NetworkConfig {
-    /// Parses standard input.
+    /// Parses standard input. As in Go, a field that is null is absent, and of two fields of one name
+    /// the last one counts.
     pub fn parse(input: &[u8]) -> Result<Self, CniError> {
-        let config: Self = serde_json::from_slice(input).map_err(|error| {
-            let message =
-                format!("the network configuration on standard input is invalid: {error}");
+        let input = Object::parse(input).map_err(|error| {
             let code = if error.is_data() { Code::InvalidConfig } else { Code::Decoding };
-            CniError::new(code, message).hint("see the entry istio-cni of the CNI configuration")
+            invalid(code, &error.to_string())
         })?;
-        if !SUPPORTED.contains(&config.version.as_str()) {
+        let version: String = input.field("cniVersion")?.unwrap_or_default();
+        let version = if version.is_empty() { SUPPORTED[0].to_owned() } else { version };
+        if !SUPPORTED.contains(&version.as_str()) {
             let supported = SUPPORTED.join(", ");
-            let message = format!("cniVersion {:?} is not supported", config.version);
+            let message = format!("cniVersion {version:?} is not supported");
             return Err(CniError::new(Code::IncompatibleVersion, message)
                 .hint(format!("use one of {supported}")));
         }
-        Ok(config)
-    }
-
-    /// Returns the pod's annotations; `None` if the runtime does not pass them.
-    pub fn annotations(&self) -> Option<&BTreeMap<String, String>> {
-        self.runtime.annotations.as_ref()
+        let runtime = input.field::<Box<RawValue>>("runtimeConfig")?;
+        let runtime = runtime.as_ref().map_or("{}", |runtime| runtime.get());
+        let runtime = Object::parse(runtime.as_bytes())
+            .map_err(|error| invalid(Code::InvalidConfig, &format!("runtimeConfig: {error}")))?;
+        let run_dir = match input.field("run_dir")? {
+            None => input.field("cni_agent_run_dir")?,
+            given => given,
+        };
+        Ok(Self {
+            version,
+            previous_result: input.field("prevResult")?,
+            exclude_namespaces: input.field("exclude_namespaces")?.unwrap_or_default(),
+            run_dir: run_dir.unwrap_or_else(|| PathBuf::from(RUN_DIR)),
+            on_unknown: input.field("on_unknown")?.unwrap_or_default(),
+            annotations: runtime.field("io.kubernetes.cri.pod-annotations")?,
+            dns: runtime.field("dns")?,
+        })
     }
 
     /// Returns the name servers of the pod; `None` if the runtime passes none.
-    pub fn name_servers(&self) -> Option<Vec<IpAddr>> {
-        let servers = &self.runtime.dns.as_ref()?.servers;
-        let servers: Vec<IpAddr> =
-            servers.iter().filter_map(|server| server.parse().ok()).collect();
-        (!servers.is_empty()).then_some(servers)
+    pub fn name_servers(&self) -> Result<Option<Vec<IpAddr>>, CniError> {
+        let Some(dns) = &self.dns else { return Ok(None) };
+        let dns: Dns = serde_json::from_str(dns.get()).map_err(|error| {
+            invalid(Code::InvalidConfig, &format!("runtimeConfig.dns: {error}"))
+        })?;
+        Ok(dns.name_servers())
     }
+}
+
+impl Dns {
+    /// Returns the addresses of the name servers; `None` if there are none.
+    pub fn name_servers(&self) -> Option<Vec<IpAddr>> {
+        let servers = self.servers.iter().flatten().filter_map(|server| server.parse().ok());
+        Some(servers.collect()).filter(|servers: &Vec<_>| !servers.is_empty())
+    }
+}
+
+/// JSON object whose fields are parsed when they are needed.
+struct Object<'a>(BTreeMap<String, &'a RawValue>);
+
+impl<'a> Object<'a> {
+    fn parse(text: &'a [u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(text).map(Self)
+    }
+
+    /// Returns the field; `None` if it is absent or null.
+    fn field<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, CniError> {
+        let Some(value) = self.0.get(name).filter(|value| value.get() != "null") else {
+            return Ok(None);
+        };
+        let value = serde_json::from_str(value.get());
+        let value =
+            value.map_err(|error| invalid(Code::InvalidConfig, &format!("{name}: {error}")))?;
+        Ok(Some(value))
+    }
+}
+
+fn invalid(code: Code, what: &str) -> CniError {
+    let message = format!("the network configuration on standard input is invalid: {what}");
+    CniError::new(code, message).hint("see the entry istio-cni of the CNI configuration")
 }
 
 /// Returns the version in which an error about the input is written.
 pub fn version_of(input: &[u8]) -> String {
-    #[derive(Deserialize)]
-    struct OnlyVersion {
-        #[serde(rename = "cniVersion")]
-        version: String,
-    }
-    let parsed = serde_json::from_slice(input).ok();
-    parsed.map_or_else(|| LATEST.to_owned(), |OnlyVersion { version }| version)
+    let version = Object::parse(input).ok().and_then(|input| input.field("cniVersion").ok()?);
+    version.unwrap_or_else(|| LATEST.to_owned())
 }
 
-fn default_run_dir() -> PathBuf {
-    PathBuf::from("/var/run/istio-cni")
-}
+/// Folder of the node agent's socket, unless the configuration names another.
+const RUN_DIR: &str = "/var/run/istio-cni";
 
 #[cfg(test)]
 mod tests {
@@ -119,9 +150,48 @@ mod tests {
         )
         .unwrap();
         assert_eq!(config.run_dir, PathBuf::from("/run/a"));
-        assert_eq!(config.name_servers().unwrap(), ["10.0.0.10".parse::<IpAddr>().unwrap()]);
-        assert_eq!(config.annotations().unwrap()["a"], "b");
+        assert_eq!(
+            config.name_servers().unwrap().unwrap(),
+            ["10.0.0.10".parse::<IpAddr>().unwrap()]
+        );
+        assert_eq!(config.annotations.unwrap()["a"], "b");
         assert_eq!(config.previous_result.unwrap().get(), r#"{"x": 1.50}"#);
+    }
+
+    #[test]
+    fn null_is_absent_and_the_last_field_of_a_name_counts() {
+        let config = NetworkConfig::parse(
+            br#"{"cniVersion":"0.4.0","cniVersion":"1.0.0","exclude_namespaces":null,"on_unknown":null,
+                "run_dir":"/run/a","cni_agent_run_dir":"/run/b","prevResult":null,
+                "runtimeConfig":{"dns":{"Servers":null,"Searches":null},
+                "io.kubernetes.cri.pod-annotations":null}}"#,
+        )
+        .unwrap();
+        assert_eq!((config.version.as_str(), config.on_unknown), ("1.0.0", OnUnknown::Fail));
+        assert_eq!((config.run_dir, config.exclude_namespaces), ("/run/a".into(), vec![]));
+        assert!(config.annotations.is_none() && config.previous_result.is_none());
+        assert_eq!(config.dns.unwrap().get(), r#"{"Servers":null,"Searches":null}"#);
+        for runtime in ["null", r#"{"dns":null}"#, r#"{"dns":{"Servers":null}}"#, r#"{"dns":{}}"#] {
+            let input = format!(r#"{{"cniVersion":"1.0.0","runtimeConfig":{runtime}}}"#);
+            let config = NetworkConfig::parse(input.as_bytes()).unwrap();
+            assert_eq!(config.name_servers().unwrap(), None, "{runtime}");
+        }
+    }
+
+    #[test]
+    fn configuration_without_a_version_has_the_first_one() {
+        for input in ["{}", r#"{"cniVersion":""}"#, r#"{"cniVersion":null}"#] {
+            assert_eq!(NetworkConfig::parse(input.as_bytes()).unwrap().version, "0.1.0", "{input}");
+        }
+        assert!(NetworkConfig::parse(br#"{"cniVersion":"0.2.0"}"#).is_ok());
+    }
+
+    #[test]
+    fn invalid_name_servers_are_an_error_of_captured_pods_alone() {
+        let input = br#"{"cniVersion":"1.0.0","runtimeConfig":{"dns":{"servers":"10.0.0.10"}}}"#;
+        let error = NetworkConfig::parse(input).unwrap().name_servers().unwrap_err();
+        assert_eq!(error.code, Code::InvalidConfig);
+        assert!(error.message.contains("runtimeConfig.dns: invalid type"), "{error}");
     }
 
     #[test]
@@ -129,10 +199,9 @@ mod tests {
         for (input, code) in [
             ("", Code::Decoding),
             ("{", Code::Decoding),
-            ("{}", Code::InvalidConfig),
+            (r#"{"cniVersion":1}"#, Code::InvalidConfig),
             (r#"{"cniVersion":"1.0.0","exclude_namespaces":"a"}"#, Code::InvalidConfig),
             (r#"{"cniVersion":"1.0.0","on_unknown":"ask"}"#, Code::InvalidConfig),
-            (r#"{"cniVersion":"0.2.0"}"#, Code::IncompatibleVersion),
             (r#"{"cniVersion":"2.0.0"}"#, Code::IncompatibleVersion),
         ] {
             assert_eq!(NetworkConfig::parse(input.as_bytes()).unwrap_err().code, code, "{input}");

@@ -36,8 +36,10 @@ impl NamespaceError {
             Self::OfTheNode => {
                 Some("the traffic of a pod with the node's network cannot be captured")
             }
-            Self::Enter(_) => Some("entering it needs CAP_SYS_ADMIN"),
-            Self::Open(_) | Self::NotANamespace | Self::Own(_) => None,
+            Self::Enter(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                Some("entering it needs CAP_SYS_ADMIN")
+            }
+            Self::Enter(_) | Self::Open(_) | Self::NotANamespace | Self::Own(_) => None,
         }
     }
 }

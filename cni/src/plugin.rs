@@ -15,7 +15,8 @@ use crate::capture_request::CaptureRequest;
 use crate::decision::{AskReason, Decision, decide};
 use crate::network_config::{NetworkConfig, OnUnknown, version_of};
 use crate::pod::PodIdentity;
-use crate::{capture, network_namespace, question};
+use crate::question::{self, AskError};
+use crate::{capture, network_namespace};
 
 /// Runs a call. Exit codes: 0 success, 1 an error, which is on `output` as JSON.
 ///
@@ -121,7 +122,7 @@ fn request<'a>(
         Decision::Pass(_) => None,
         Decision::Capture(request) => Some(request),
         Decision::Ask(reason) => match question::ask(&config.run_dir, pod) {
-            Err(_)
+            Err(AskError::Undecided(_))
                 if reason == AskReason::NoAnnotations && config.on_unknown == OnUnknown::Pass =>
             {
                 None
@@ -142,7 +143,7 @@ fn capture(
     if let Some(namespace) = &call.network_namespace {
         enter(namespace)?;
     }
-    let plan = capture::plan(pod, request, config.name_servers())?;
+    let plan = capture::plan(pod, request, config.name_servers()?)?;
     match call.command {
         Command::Check => capture::check(pod, &plan),
         _ => capture::program(pod, &plan),

@@ -33,28 +33,49 @@ pub enum AgentAnswer {
     Capture(CaptureRequest),
     /// The pod is left as it is.
     Pass,
-    /// The pod cannot start; the text says why.
+    /// The pod's traffic has to be captured, and cannot be; the text says why.
     Error(String),
+    /// The agent does not know the pod; the text says why.
+    Unknown(String),
+}
+
+/// Error of a question.
+#[derive(Debug)]
+pub enum AskError {
+    /// The pod has to be captured, and cannot be.
+    Rejected(CniError),
+    /// The agent does not answer, or does not know the pod.
+    Undecided(CniError),
+}
+
+impl From<AskError> for CniError {
+    fn from(error: AskError) -> Self {
+        match error {
+            AskError::Rejected(error) | AskError::Undecided(error) => error,
+        }
+    }
 }
 
 /// Asks the node agent. Returns the request; `None` if the pod is left as it is.
-pub fn ask(run_dir: &Path, pod: &PodIdentity) -> Result<Option<CaptureRequest>, CniError> {
+pub fn ask(run_dir: &Path, pod: &PodIdentity) -> Result<Option<CaptureRequest>, AskError> {
     let socket = run_dir.join(SOCKET);
+    let undecided = |what: String| {
+        let message =
+            format!("pod {pod}: it cannot be decided whether its traffic is captured: {what}");
+        AskError::Undecided(CniError::new(Code::TryLater, message).hint(CHECK_AGENT))
+    };
     match exchange(&socket, pod) {
         Ok(AgentAnswer::Capture(request)) => Ok(Some(request)),
         Ok(AgentAnswer::Pass) => Ok(None),
         Ok(AgentAnswer::Error(error)) => {
-            Err(CniError::new(Code::TryLater, format!("pod {pod}: the node agent: {error}")))
+            let message = format!("pod {pod}: the node agent: {error}");
+            Err(AskError::Rejected(CniError::new(Code::TryLater, message)))
         }
-        Err(error) => {
-            let message = format!(
-                "pod {pod}: it cannot be decided whether its traffic is captured: the node agent \
-                 does not answer at {}: {error}",
-                socket.display()
-            );
-            Err(CniError::new(Code::TryLater, message)
-                .hint("check the pod of install-cni on this node; the kubelet tries again"))
-        }
+        Ok(AgentAnswer::Unknown(error)) => Err(undecided(format!("the node agent: {error}"))),
+        Err(error) => Err(undecided(format!(
+            "the node agent does not answer at {}: {error}",
+            socket.display()
+        ))),
     }
 }
 
@@ -71,6 +92,7 @@ fn exchange(socket: &Path, pod: &PodIdentity) -> io::Result<AgentAnswer> {
     Ok(serde_json::from_slice(&answer)?)
 }
 
+const CHECK_AGENT: &str = "check the pod of install-cni on this node; the kubelet tries again";
 /// File of the socket in the run folder.
 pub const SOCKET: &str = "agent.sock";
 /// Time limit of the answer.
@@ -90,11 +112,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(folder.path().join(SOCKET)).unwrap();
         let pod = PodIdentity { namespace: "a".into(), name: "b".into(), uid: "c".into() };
-        for (answer, code) in [
-            (r#"{"capture":{"args":["-i","*"],"env":{}}}"#, None),
-            (r#""pass""#, None),
-            (r#"{"error":"no such pod"}"#, Some(Code::TryLater)),
-            ("x", Some(Code::TryLater)),
+        for (answer, outcome) in [
+            (r#"{"capture":{"args":["-i","*"],"env":{}}}"#, "captured"),
+            (r#""pass""#, "left"),
+            (r#"{"error":"invalid port"}"#, "rejected"),
+            (r#"{"unknown":"no API server"}"#, "undecided"),
+            ("x", "undecided"),
         ] {
             let served = thread::scope(|scope| {
                 scope.spawn(|| {
@@ -106,7 +129,13 @@ mod tests {
                 });
                 ask(folder.path(), &pod)
             });
-            assert_eq!(served.err().map(|error| error.code), code, "{answer}");
+            let found = match served {
+                Ok(Some(_)) => "captured",
+                Ok(None) => "left",
+                Err(AskError::Rejected(_)) => "rejected",
+                Err(AskError::Undecided(_)) => "undecided",
+            };
+            assert_eq!(found, outcome, "{answer}");
         }
     }
 
@@ -114,7 +143,7 @@ mod tests {
     fn silent_agent_is_named_in_the_error() {
         let folder = tempfile::tempdir().unwrap();
         let pod = PodIdentity { namespace: "a".into(), name: "b".into(), uid: String::new() };
-        let error = ask(folder.path(), &pod).unwrap_err();
+        let error = CniError::from(ask(folder.path(), &pod).unwrap_err());
         assert_eq!(error.code, Code::TryLater);
         assert!(error.message.starts_with("pod a/b: "), "{error}");
         assert!(error.details.contains("install-cni"), "{error}");

@@ -19,7 +19,7 @@ pub fn call(data: &[u8]) {
     let decision = NetworkConfig::parse(input).and_then(|config| {
         let decision = decide(&config, pod.as_ref())?;
         if let Decision::Capture(_) = decision {
-            assert!(pod.is_some() && config.annotations().unwrap().contains_key(STATUS));
+            assert!(pod.is_some() && config.annotations.as_ref().unwrap().contains_key(STATUS));
         }
         Ok(decision)
     });

@@ -1,9 +1,13 @@
 //! Command line of the node agent. Flags and variables are Istio's where Istio has them.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::BoolishValueParser;
-use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::builder::{BoolishValueParser, Resettable};
+use clap::{
+    Arg, ArgAction, ArgMatches, Args, CommandFactory as _, FromArgMatches, Parser, Subcommand,
+    ValueEnum,
+};
 
 use crate::install::conf_dir::is_loaded;
 use crate::reconciler::RepairMode;
@@ -43,6 +47,22 @@ pub struct Arguments {
           default_missing_value = "true", value_parser = BoolishValueParser::new(),
           action = ArgAction::Set, global = true, help_heading = "Logging")]
     pub log_as_json: bool,
+}
+
+impl Arguments {
+    /// Parses a command line and the variables of its flags. As in Istio, a variable that is empty
+    /// is not set.
+    pub fn read(line: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut command = Self::command().mut_args(|arg| {
+            let variable = arg.get_env().map(|name| (name != EXCLUDED, std::env::var_os(name)));
+            match variable {
+                Some((true, Some(value))) if value.is_empty() => arg.env(Resettable::Reset),
+                _ => arg,
+            }
+        });
+        let mut matches = command.try_get_matches_from_mut(line)?;
+        Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+    }
 }
 
 /// A command of the program.
@@ -161,7 +181,7 @@ pub struct ConfigurationArgs {
     /// Namespaces whose pods are never captured
     #[arg(
         long,
-        env = "EXCLUDE_NAMESPACES",
+        env = EXCLUDED,
         value_name = "NAMESPACE,...",
         value_delimiter = ',',
         default_value = "kube-system"
@@ -314,6 +334,10 @@ pub(crate) const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("repair-label-selectors", "every injected pod of the node is looked at"),
     ("repair-field-selectors", "every injected pod of the node is looked at"),
     ("log_output_level", "use --log"),
+    ("log_target", "the log is on stderr"),
+    ("log_caller", "use --log"),
+    ("log_stacktrace_level", "there are no stack traces"),
+    ("vklog", "use --log"),
     ("ctrlz_port", "there is no introspection port"),
 ];
 
@@ -325,6 +349,8 @@ pub(crate) const VARIABLES_WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("AMBIENT_ENABLED", "only sidecars are captured"),
 ];
 
+/// Empty, it excludes no namespace.
+const EXCLUDED: &str = "EXCLUDE_NAMESPACES";
 /// The only one that needs no value.
 const SWITCH: &str = "skip-tls-verify";
 const NO_KUBECONFIG: &str = "no kubeconfig is left on the node";

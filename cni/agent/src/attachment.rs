@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use cni::network_config::Dns;
 use serde::Deserialize;
 
 /// Attachment of a pod to a network.
@@ -29,59 +30,50 @@ impl Attachment {
             return None;
         }
         let argument = |name: &str| {
-            let found = cache.arguments.iter().find(|(key, _)| key == name);
+            let found = cache.arguments.iter().flatten().find(|(key, _)| key == name);
             found.map(|(_, value)| value.clone()).filter(|value| !value.is_empty())
         };
-        let interfaces = cache.result.interfaces.into_iter();
-        let mut sandboxes = interfaces.filter(|it| it.name == cache.interface);
+        let CniResult { interfaces, ips } = cache.result.unwrap_or_default();
+        let mut sandboxes =
+            interfaces.into_iter().flatten().filter(|it| it.name == cache.interface);
         let namespace = cache.namespace.filter(|path| !path.as_os_str().is_empty());
         let namespace = namespace.or_else(|| sandboxes.find_map(|it| it.sandbox))?;
-        let addresses = cache.result.ips.into_iter();
-        let servers = cache.capability_arguments.dns.map(|dns| dns.servers);
+        let addresses = ips.into_iter().flatten();
+        let dns = cache.capability_arguments.and_then(|arguments| arguments.dns);
         Some(Self {
             uid: argument("K8S_POD_UID")?,
             namespace,
             addresses: addresses
                 .filter_map(|it| it.address.split('/').next()?.parse().ok())
                 .collect(),
-            name_servers: servers
-                .map(|it| it.iter().filter_map(|server| server.parse().ok()).collect())
-                .filter(|servers: &Vec<_>| !servers.is_empty()),
+            name_servers: dns.and_then(|dns| dns.name_servers()),
         })
     }
 }
 
+/// A nil slice or map of Go is null.
 #[derive(Deserialize)]
 struct Cache {
     #[serde(rename = "ifName", default)]
     interface: String,
     #[serde(rename = "netns")]
     namespace: Option<PathBuf>,
-    #[serde(rename = "cniArgs", default)]
-    arguments: Vec<(String, String)>,
-    #[serde(rename = "capabilityArgs", default)]
-    capability_arguments: CapabilityArguments,
-    #[serde(default)]
-    result: CniResult,
+    #[serde(rename = "cniArgs")]
+    arguments: Option<Vec<(String, String)>>,
+    #[serde(rename = "capabilityArgs")]
+    capability_arguments: Option<CapabilityArguments>,
+    result: Option<CniResult>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 struct CapabilityArguments {
     dns: Option<Dns>,
 }
 
-#[derive(Deserialize)]
-struct Dns {
-    #[serde(default, alias = "Servers")]
-    servers: Vec<String>,
-}
-
 #[derive(Default, Deserialize)]
 struct CniResult {
-    #[serde(default)]
-    interfaces: Vec<Interface>,
-    #[serde(default)]
-    ips: Vec<Address>,
+    interfaces: Option<Vec<Interface>>,
+    ips: Option<Vec<Address>>,
 }
 
 #[derive(Deserialize)]
@@ -121,6 +113,23 @@ mod tests {
         let newer = text.replace("\"ifName\"", "\"netns\":\"/run/netns/b\",\"ifName\"");
         let newer = Attachment::parse(newer.as_bytes());
         assert_eq!(newer, Some(Attachment { namespace: "/run/netns/b".into(), ..attachment }));
+    }
+
+    #[test]
+    fn null_of_go_is_absent() {
+        let text = r#"{"netns":"/a","ifName":"eth0","cniArgs":[["K8S_POD_UID","u"]],
+            "capabilityArgs":{"dns":{"Servers":null,"Searches":null}},
+            "result":{"interfaces":null,"ips":null}}"#;
+        let attachment = Attachment {
+            uid: "u".to_owned(),
+            namespace: "/a".into(),
+            addresses: vec![],
+            name_servers: None,
+        };
+        assert_eq!(Attachment::parse(text.as_bytes()), Some(attachment.clone()));
+        let text = r#"{"netns":"/a","ifName":"eth0","cniArgs":[["K8S_POD_UID","u"]],
+            "capabilityArgs":null,"result":null}"#;
+        assert_eq!(Attachment::parse(text.as_bytes()), Some(attachment));
     }
 
     #[test]

@@ -5,7 +5,6 @@ use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
-use clap::Parser as _;
 use kube_access::{QUIET_CLIENT, with_causes};
 use tracing_subscriber::EnvFilter;
 
@@ -14,7 +13,7 @@ use crate::{run, uninstall};
 
 /// Runs the program.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let arguments = match Arguments::try_parse_from(arguments) {
+    let arguments = match Arguments::read(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
             // A closed stdout or stderr cannot be reported.

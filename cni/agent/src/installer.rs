@@ -1,6 +1,7 @@
 //! Installer: brings plugin and configuration to the node, and back after others have changed them.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +47,11 @@ pub struct Installer {
     budget: WriteBudget,
     /// The last outcome, which is logged once.
     outcome: Option<String>,
+    /// The last error of the watch, which is logged once.
+    watch_error: Option<String>,
+    /// True if the runtime may not have read a change of drop-ins: one of this process, or of one
+    /// that was killed.
+    is_reload_due: bool,
 }
 
 /// Error of an installation.
@@ -91,8 +97,8 @@ impl Paths {
     }
 
     /// Takes the lock between two agents on one node, until the file is dropped.
-    pub fn lock(&self) -> std::io::Result<File> {
-        let file = File::create(self.run_dir.join("lock"))?;
+    pub fn lock(&self) -> io::Result<File> {
+        let file = File::create(self.run_dir.join(LOCK))?;
         flock(&file, FlockOperation::LockExclusive)?;
         Ok(file)
     }
@@ -115,10 +121,12 @@ pub fn installation(flags: &ConfigurationArgs, run_dir: &Path, drop_ins: bool) -
             None => Place::Own,
         },
     };
+    let named = flags.exclude_namespaces.iter().map(|name| name.trim());
+    let excluded: Vec<_> = named.filter(|name| !name.is_empty()).map(str::to_owned).collect();
     Installation {
         place,
         own_file: flags.istio_owned_cni_config_filename.clone(),
-        entry: entry(&flags.exclude_namespaces, run_dir, flags.on_unknown.into()),
+        entry: entry(&excluded, run_dir, flags.on_unknown.into()),
     }
 }
 
@@ -138,11 +146,13 @@ impl Installer {
             warnings,
             budget: WriteBudget::new(WRITES_AT_ONCE, BETWEEN_WRITES, Timestamp::now()),
             outcome: None,
+            watch_error: None,
+            is_reload_due: true,
         })
     }
 
     /// Installs, and installs again after each change, for as long as the program runs.
-    pub async fn run(mut self, mut drop_ins: watch::Receiver<bool>) {
+    pub async fn run(mut self, mut drop_ins: watch::Receiver<bool>) -> anyhow::Error {
         files::remove_leftovers(&self.paths.conf_dir);
         files::remove_leftovers(&self.paths.bin_dir);
         loop {
@@ -150,13 +160,23 @@ impl Installer {
             let watch = self.watch();
             let known = *drop_ins.borrow_and_update();
             let installation = installation(&self.configuration, &self.paths.run_dir, known);
-            let delay = self.reconcile(&installation);
+            // Another agent may hold the lock, and a disk may be slow.
+            let done = tokio::task::spawn_blocking(move || {
+                let delay = self.reconcile(&installation);
+                (self, delay)
+            });
+            let delay;
+            (self, delay) = match done.await {
+                Ok(done) => done,
+                Err(error) => return error.into(),
+            };
             let changed = async {
-                match watch {
-                    Ok(watch) => watch.changed().await,
-                    Err(_) => std::future::pending().await,
+                match &watch {
+                    Some(watch) => watch.changed().await,
+                    None => std::future::pending().await,
                 }
             };
+            let delay = if self.watch_error.is_none() { delay } else { delay.min(UNWATCHED) };
             tokio::select! {
                 _ = changed => {}
                 Ok(()) = drop_ins.changed() => {}
@@ -165,16 +185,35 @@ impl Installer {
         }
     }
 
-    /// Returns a watch of the folders. Those that are missing are looked at again later.
-    fn watch(&self) -> std::io::Result<FolderWatch> {
-        let watch = FolderWatch::new()?;
-        watch.add(&self.paths.conf_dir)?;
-        watch.add(&self.paths.bin_dir)?;
-        let networks = fs::read_dir(&self.paths.conf_dir)?.flatten();
-        for network in networks.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
-            watch.add(&network.path())?;
+    /// Returns a watch of the folders that can be watched.
+    fn watch(&mut self) -> Option<FolderWatch> {
+        let Paths { conf_dir, bin_dir, .. } = &self.paths;
+        let entries = fs::read_dir(conf_dir).into_iter().flatten().flatten();
+        let networks = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let folders = [conf_dir.clone(), bin_dir.clone()].into_iter();
+        let folders = folders.chain(networks.map(|entry| entry.path()));
+        let mut errors = Vec::new();
+        let watch = FolderWatch::new();
+        let watch = watch.map_err(|error| errors.push(format!("inotify: {error}"))).ok();
+        for folder in folders {
+            match watch.as_ref().map(|watch| watch.add(&folder)) {
+                Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => {
+                    errors.push(format!("{}: {error}", folder.display()));
+                }
+                _ => {}
+            }
         }
-        Ok(watch)
+        let error = errors.into_iter().next();
+        if let Some(error) = &error
+            && self.watch_error.as_ref() != Some(error)
+        {
+            let seconds = UNWATCHED.as_secs();
+            tracing::warn!(
+                "watching for changes: {error}; instead, the agent looks every {seconds} s"
+            );
+        }
+        self.watch_error = error;
+        watch
     }
 
     /// Installs what is missing. Returns the time until the next attempt without a change.
@@ -230,26 +269,37 @@ impl Installer {
                 files::read_conf_dir(&paths.conf_dir).map_err(InstallError::Configuration)?;
             let changes = installation.changes(&folder)?;
             if changes.is_empty() {
+                self.reload()?;
                 return Ok(is_written);
-            }
-            let writes = changes.iter().find_map(|change| match change {
-                FolderChange::Write { file, .. } => Some(file.clone()),
-                _ => None,
-            });
-            if let (Some(file), Err(delay)) = (writes, self.budget.take(Timestamp::now())) {
-                return Err(InstallError::Fight { file, delay: delay.unsigned_abs() });
             }
             // A file that has changed since is read again first.
             if files::read_conf_dir(&paths.conf_dir).ok() != Some(folder) {
                 continue;
             }
+            let writes = changes.iter().find_map(|change| match change {
+                FolderChange::Write { file, .. } => Some(file.clone()),
+                FolderChange::Remove(_) => None,
+            });
+            if let (Some(file), Err(delay)) = (writes, self.budget.take(Timestamp::now())) {
+                return Err(InstallError::Fight { file, delay: delay.unsigned_abs() });
+            }
             for change in changes {
+                self.is_reload_due |= change.is_of_drop_in();
                 files::change(&paths.conf_dir, &change, paths.file_mode)
                     .map_err(InstallError::Configuration)?;
                 is_written = true;
             }
         }
         Err(InstallError::Unsteady(paths.conf_dir))
+    }
+
+    /// Makes the runtime load its folder again, if it may have missed a change.
+    fn reload(&mut self) -> Result<(), InstallError> {
+        if self.is_reload_due {
+            files::reload(&self.paths.conf_dir).map_err(InstallError::Configuration)?;
+        }
+        self.is_reload_due = false;
+        Ok(())
     }
 
     fn set_ready(&self, is_ready: bool) {
@@ -263,6 +313,8 @@ impl Installer {
     }
 }
 
+/// File of the lock in the run folder.
+pub const LOCK: &str = "lock";
 /// Writes that need not wait.
 const WRITES_AT_ONCE: u32 = 5;
 /// Interval between further writes.
@@ -270,6 +322,8 @@ const BETWEEN_WRITES: SignedDuration = SignedDuration::from_secs(5);
 /// Attempts against a folder that changes meanwhile.
 const ATTEMPTS: usize = 5;
 /// Time until the folders are looked at again without a change.
-const UNCHANGED: Duration = Duration::from_secs(60);
+const UNCHANGED: Duration = Duration::from_secs(10);
+/// Time until they are looked at again without a watch.
+const UNWATCHED: Duration = Duration::from_secs(1);
 /// Time until the next attempt after an error.
 const AGAIN: Duration = Duration::from_secs(2);

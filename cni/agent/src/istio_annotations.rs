@@ -1,7 +1,8 @@
 //! Capture request of a pod with Istio's annotations alone, without a container that has the
 //! arguments of `istio-init`: custom templates may leave it out.
 //!
-//! Decision and defaults are those of Istio's plugin; mode `NONE` leaves the pod as it is.
+//! Decision and defaults are those of Istio's plugin, with two differences: mode `NONE` leaves the pod
+//! as it is, and without the annotation the mode is that of the proxy, which its listeners expect.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};

@@ -1,8 +1,10 @@
 //! HTTP server of the metrics.
 
 use std::convert::Infallible;
+use std::io::ErrorKind;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -14,17 +16,10 @@ use tokio::net::TcpListener;
 
 use crate::metrics::Metrics;
 
-/// Binds the port on all addresses of the node.
-pub async fn bind(port: u16) -> std::io::Result<TcpListener> {
-    match TcpListener::bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))).await {
-        // A node without IPv6.
-        Err(_) => TcpListener::bind(SocketAddr::from(([0; 4], port))).await,
-        listener => listener,
-    }
-}
-
-/// Answers `GET /metrics`, for as long as the program runs.
-pub async fn serve(listener: TcpListener, metrics: Arc<Metrics>) {
+/// Answers `GET /metrics` on all addresses of the node, for as long as the program runs. Waits for a
+/// port that another program has, such as the agent before this one.
+pub async fn serve(port: u16, metrics: Arc<Metrics>) {
+    let listener = wait_for_port(port).await;
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(PAUSE).await;
@@ -46,6 +41,33 @@ pub async fn serve(listener: TcpListener, metrics: Arc<Metrics>) {
     }
 }
 
+async fn wait_for_port(port: u16) -> TcpListener {
+    let mut is_reported = false;
+    loop {
+        match bind(port).await {
+            Ok(listener) => return listener,
+            Err(error) if !is_reported => {
+                tracing::warn!(
+                    "--monitoring-port {port}: {error}; there are no metrics until it is free"
+                );
+                is_reported = true;
+            }
+            Err(_) => {}
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+async fn bind(port: u16) -> std::io::Result<TcpListener> {
+    match TcpListener::bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))).await {
+        // A node without IPv6.
+        Err(error) if error.kind() != ErrorKind::AddrInUse => {
+            TcpListener::bind(SocketAddr::from(([0; 4], port))).await
+        }
+        listener => listener,
+    }
+}
+
 fn answer<B>(request: &Request<B>, metrics: &Metrics) -> Response<Full<Bytes>> {
     let (status, text) = match request.uri().path() {
         "/metrics" => (StatusCode::OK, metrics.text()),
@@ -57,4 +79,6 @@ fn answer<B>(request: &Request<B>, metrics: &Metrics) -> Response<Full<Bytes>> {
 }
 
 /// Pause after a failed accept.
-const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_millis(100);
+/// Pause before the port is tried again.
+const AGAIN: Duration = Duration::from_secs(1);

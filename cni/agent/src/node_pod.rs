@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::{Container, ContainerState, Pod};
 
 use cni::capture_request::{ANNOTATION, CaptureRequest};
 use cni::decision::{PROXY, STATUS, VALIDATION};
@@ -117,9 +117,10 @@ fn validation(pod: &Pod) -> Validation {
     let Some(status) = statuses.flatten().find(|status| status.name == VALIDATION) else {
         return Validation::Pending;
     };
-    match last_exit_code(status) {
-        Some(0) => Validation::Passed,
-        Some(VALIDATION_FAILED) => Validation::Failed,
+    // The run before this one may have been in another sandbox, where there were rules.
+    match (exit_code(status.state.as_ref()), exit_code(status.last_state.as_ref())) {
+        (Some(0), _) => Validation::Passed,
+        (Some(VALIDATION_FAILED), _) | (None, Some(VALIDATION_FAILED)) => Validation::Failed,
         _ => Validation::Pending,
     }
 }
@@ -136,10 +137,8 @@ fn has_started(pod: &Pod) -> bool {
     })
 }
 
-/// Returns the exit code of the container, or of its run before this one.
-fn last_exit_code(status: &ContainerStatus) -> Option<i32> {
-    let states = [status.state.as_ref(), status.last_state.as_ref()].into_iter().flatten();
-    states.filter_map(|state| state.terminated.as_ref()).map(|ended| ended.exit_code).next()
+fn exit_code(state: Option<&ContainerState>) -> Option<i32> {
+    Some(state?.terminated.as_ref()?.exit_code)
 }
 
 /// UID of a static pod for the runtime, as an annotation of its mirror pod.
@@ -198,6 +197,9 @@ mod tests {
             (json!({"waiting": {}}), json!({}), Validation::Pending),
             (json!({"running": {}}), json!({}), Validation::Pending),
             (json!({"running": {}}), ended(126), Validation::Failed),
+            // A sandbox that was made again.
+            (json!({"running": {}}), ended(0), Validation::Pending),
+            (json!({"waiting": {}}), ended(0), Validation::Pending),
             (ended(126), json!({}), Validation::Failed),
             (ended(1), json!({}), Validation::Pending),
             (ended(0), ended(126), Validation::Passed),

@@ -5,8 +5,8 @@
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -18,40 +18,71 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::node_pods::{KnownPod, NodePods};
+use crate::run::create_run_dir;
 use cni::question::{AgentAnswer, Question, SOCKET};
 
+/// Answers questions for as long as the program runs, at a socket that is created again if it is
+/// removed. There is no client before the API server is known.
+pub async fn serve(run_dir: PathBuf, pods: Arc<NodePods>, client: Arc<OnceLock<Client>>) {
+    let slots = Arc::new(Semaphore::new(CONNECTIONS));
+    let socket = run_dir.join(SOCKET);
+    loop {
+        let listener = wait_for_socket(&run_dir).await;
+        let mut look = tokio::time::interval(LOOK);
+        // A later agent has its own socket in place of this one.
+        while fs::symlink_metadata(&socket).is_ok() {
+            let Ok(slot) = slots.clone().acquire_owned().await else { return };
+            let stream = tokio::select! {
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => stream,
+                    Err(error) => {
+                        tracing::warn!("accepting a question of the plugin: {error}");
+                        tokio::time::sleep(PAUSE).await;
+                        continue;
+                    }
+                },
+                _ = look.tick() => continue,
+            };
+            let (pods, client) = (pods.clone(), client.get().cloned());
+            tokio::spawn(async move {
+                let _slot = slot;
+                match timeout(TIME_LIMIT, converse(stream, &pods, client)).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => tracing::debug!("a question of the plugin: {error}"),
+                    Err(_) => tracing::debug!("a question of the plugin: not answered in time"),
+                }
+            });
+        }
+        tracing::warn!("{}: it was removed, and is created again", socket.display());
+    }
+}
+
+async fn wait_for_socket(run_dir: &Path) -> UnixListener {
+    let mut last = String::new();
+    loop {
+        let error = match create_run_dir(run_dir).and_then(|()| Ok(bind(run_dir)?)) {
+            Ok(listener) => return listener,
+            Err(error) => format!("{error:#}"),
+        };
+        if error != last {
+            tracing::warn!(
+                "--cni-agent-run-dir {}: creating the socket: {error}; no question of the plugin is \
+                 answered until then",
+                run_dir.display()
+            );
+        }
+        last = error;
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
 /// Creates the socket in the run folder, in place of one that a former process left.
-pub fn bind(run_dir: &Path) -> io::Result<UnixListener> {
+fn bind(run_dir: &Path) -> io::Result<UnixListener> {
     let socket = run_dir.join(SOCKET);
     remove_if_present(&socket)?;
     let listener = UnixListener::bind(&socket)?;
     fs::set_permissions(&socket, Permissions::from_mode(0o600))?;
     Ok(listener)
-}
-
-/// Answers questions for as long as the program runs. `client` is absent without an API server.
-pub async fn serve(listener: UnixListener, pods: Arc<NodePods>, client: Option<Client>) {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        let Ok(slot) = slots.clone().acquire_owned().await else { return };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!("accepting a question of the plugin: {error}");
-                tokio::time::sleep(PAUSE).await;
-                continue;
-            }
-        };
-        let (pods, client) = (pods.clone(), client.clone());
-        tokio::spawn(async move {
-            let _slot = slot;
-            match timeout(TIME_LIMIT, converse(stream, &pods, client)).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::debug!("a question of the plugin: {error}"),
-                Err(_) => tracing::debug!("a question of the plugin: not answered in time"),
-            }
-        });
-    }
 }
 
 async fn converse(
@@ -85,7 +116,7 @@ async fn answer(question: &Question, pods: &NodePods, client: Option<Client>) ->
             Ok(request) => AgentAnswer::Capture(request),
             Err(error) => AgentAnswer::Error(error),
         },
-        Err(error) => AgentAnswer::Error(error),
+        Err(error) => AgentAnswer::Unknown(error),
     }
 }
 
@@ -108,6 +139,8 @@ const CONNECTIONS: usize = 64;
 const TIME_LIMIT: Duration = Duration::from_secs(2);
 /// Time limit of the request for a pod.
 const REQUEST_LIMIT: Duration = Duration::from_millis(1500);
+/// Interval of looks at the socket.
+const LOOK: Duration = Duration::from_secs(1);
 /// Pause after a failed accept.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Longest question.

@@ -167,20 +167,21 @@ impl Reconciler {
                 self.metrics.count_repair(RepairType::repair, RepairResult::success);
                 let note =
                     "its sandbox was made without the CNI plugin; its traffic is captured now";
-                self.report(&pod, PodEvent::normal(REPAIRED, note)).await;
+                self.report(&pod, PodEvent::normal(REPAIRED, note));
                 false
             }
             Ok(Capture::MissingWhileRunning) => {
-                self.metrics.count_missing();
                 let note = "it runs without capture of its traffic; hint: delete it, so that its \
                             controller creates another one";
-                self.report(&pod, PodEvent::warning(MISSING, note)).await;
+                if self.report(&pod, PodEvent::warning(MISSING, note)) {
+                    self.metrics.count_missing();
+                }
                 false
             }
             Err(error) => {
                 self.metrics.count_repair(RepairType::repair, RepairResult::fail);
                 let note = format!("its traffic is not captured: {error}");
-                self.report(&pod, PodEvent::warning(NOT_REPAIRED, note)).await;
+                self.report(&pod, PodEvent::warning(NOT_REPAIRED, note));
                 true
             }
         }
@@ -207,22 +208,26 @@ impl Reconciler {
             }
         };
         self.metrics.count_repair(r#type, result);
-        self.report(pod, event).await;
+        self.report(pod, event);
         if done.is_err() {
             self.reported.remove(&pod.uid);
         }
         done.is_err()
     }
 
-    /// Logs and records an Event, unless the last one about the pod was the same.
-    async fn report(&mut self, pod: &NodePod, event: PodEvent) {
+    /// Logs and records an Event, unless the last one about the pod was the same. True if it was not.
+    ///
+    /// No pod waits for an Event: the API server may not answer.
+    fn report(&mut self, pod: &NodePod, event: PodEvent) -> bool {
         let text = format!("{}: {}", event.reason, event.note);
         if self.reported.get(&pod.uid) == Some(&text) {
-            return;
+            return false;
         }
         tracing::info!("pod {}: {text}", pod.identity);
         self.reported.insert(pod.uid.clone(), text);
-        self.api.record(pod, &event).await;
+        let (api, pod) = (self.api.clone(), pod.clone());
+        tokio::spawn(async move { api.record(&pod, &event).await });
+        true
     }
 }
 

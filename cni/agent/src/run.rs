@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -28,70 +28,87 @@ use crate::{metrics_server, question_server};
 
 /// Installs the plugin, keeps it installed, answers its questions and repairs pods, until SIGTERM or
 /// SIGINT. What is installed stays: pods are made and deleted without this program.
+///
+/// The installation waits for nothing: neither for a port, the socket or the API server, nor for the
+/// name of the node.
 pub async fn run(arguments: &Arguments) -> Result<()> {
     let node = &arguments.node;
     create_run_dir(&node.cni_agent_run_dir)?;
     forget_readiness(&node.cni_agent_run_dir)?;
     let metrics = Arc::new(Metrics::default());
-    if node.monitoring_port != 0 {
-        let port = node.monitoring_port;
-        let listener = metrics_server::bind(port).await;
-        let listener = listener.with_context(|| format!("--monitoring-port {port}"))?;
-        tokio::spawn(metrics_server::serve(listener, metrics.clone()));
-    }
-    let pods = Arc::new(NodePods::default());
-    let socket = question_server::bind(&node.cni_agent_run_dir);
-    let socket = socket.with_context(|| {
-        format!("--cni-agent-run-dir {}: creating the socket", node.cni_agent_run_dir.display())
-    })?;
     let (triggers, triggered) = mpsc::unbounded_channel();
     // Until the API server names the runtime, what an earlier run of the agent chose stays.
     let found = read_conf_dir(&node.mounted_cni_net_dir).unwrap_or_default();
     let (drop_ins, drop_ins_known) = watch::channel(found.drop_ins().next().is_some());
     let (warnings, warned) = mpsc::unbounded_channel();
     let installer = Installer::new(arguments, metrics.clone(), triggers.clone(), warnings)?;
-    // Pods that are made from now on are captured, without an API server.
+    // Pods that are made from now on are captured.
     let installer = tokio::spawn(installer.run(drop_ins_known));
-    let client = match client(node).await {
-        Ok(client) => Some(client),
-        Err(error) => {
-            tracing::warn!(
-                "without the API server, no pod is repaired, and no question about pods of other \
-                 injectors is answered: {}",
-                with_causes(error.as_ref())
-            );
-            None
-        }
-    };
-    tokio::spawn(question_server::serve(socket, pods.clone(), client.clone()));
-    if let Some(client) = client {
-        let name = node_name(node)?;
-        let watched = (client.clone(), name.clone(), pods.clone());
-        tokio::spawn(async move { watch_pods(watched.0, &watched.1, &watched.2).await });
-        tokio::spawn(find_runtime(client.clone(), name.clone(), drop_ins));
-        let api = NodeApi::new(client, name);
-        tokio::spawn(record_warnings(api.clone(), warned));
-        let mode = arguments.repair.mode();
-        if mode == RepairMode::Repair {
-            tokio::spawn(watch_cache(node.mounted_cni_cache_dir.clone(), triggers));
-        }
-        let reconciler = Reconciler {
-            cache: node.mounted_cni_cache_dir.clone(),
-            mode,
-            pods,
-            api: api.clone(),
-            metrics,
-            reported: BTreeMap::new(),
-            untaint: node.untaint_node.then(|| readiness_file(&node.cni_agent_run_dir)),
-        };
-        tokio::spawn(reconciler.run(triggered));
+    if node.monitoring_port != 0 {
+        tokio::spawn(metrics_server::serve(node.monitoring_port, metrics.clone()));
     }
+    let pods = Arc::new(NodePods::default());
+    let client = Arc::new(OnceLock::new());
+    let run_dir = node.cni_agent_run_dir.clone();
+    tokio::spawn(question_server::serve(run_dir, pods.clone(), client.clone()));
+    let repair = Repair { arguments: arguments.clone(), metrics, pods, triggers, triggered };
+    tokio::spawn(repair.start(client, drop_ins, warned));
     tokio::select! {
         terminated = wait_for_end() => terminated?,
         ended = installer => bail!("the installer ended: {ended:?}"),
     }
     tracing::info!("terminated; plugin and configuration stay on the node");
     Ok(())
+}
+
+/// What the agent does with the API server.
+struct Repair {
+    arguments: Arguments,
+    metrics: Arc<Metrics>,
+    pods: Arc<NodePods>,
+    triggers: mpsc::UnboundedSender<Trigger>,
+    triggered: mpsc::UnboundedReceiver<Trigger>,
+}
+
+impl Repair {
+    /// Starts the tasks, once there is a client.
+    async fn start(
+        self,
+        shared: Arc<OnceLock<Client>>,
+        drop_ins: watch::Sender<bool>,
+        warned: mpsc::UnboundedReceiver<String>,
+    ) {
+        let node = &self.arguments.node;
+        let client = wait_for_client(node).await;
+        // The only writer.
+        let _ = shared.set(client.clone());
+        let Some(name) = node.node_name.clone().or_else(|| node.repair_node_name.clone()) else {
+            tracing::warn!(
+                "no pod is repaired, because the name of the node is not known; hint: set \
+                 --node-name, or KUBERNETES_NODE_NAME from spec.nodeName"
+            );
+            return;
+        };
+        let watched = (client.clone(), name.clone(), self.pods.clone());
+        tokio::spawn(async move { watch_pods(watched.0, &watched.1, &watched.2).await });
+        tokio::spawn(follow_runtime(client.clone(), name.clone(), drop_ins));
+        let api = NodeApi::new(client, name);
+        tokio::spawn(record_warnings(api.clone(), warned));
+        let mode = self.arguments.repair.mode();
+        if mode == RepairMode::Repair {
+            tokio::spawn(watch_cache(node.mounted_cni_cache_dir.clone(), self.triggers));
+        }
+        let reconciler = Reconciler {
+            cache: node.mounted_cni_cache_dir.clone(),
+            mode,
+            pods: self.pods,
+            api,
+            metrics: self.metrics,
+            reported: BTreeMap::new(),
+            untaint: node.untaint_node.then(|| readiness_file(&node.cni_agent_run_dir)),
+        };
+        reconciler.run(self.triggered).await;
+    }
 }
 
 /// Waits for SIGTERM or SIGINT.
@@ -116,7 +133,7 @@ pub fn ready(arguments: &Arguments) -> Result<()> {
 
 /// Name of the file that exists while plugin and configuration are in place.
 pub(super) fn readiness_file(run_dir: &Path) -> PathBuf {
-    run_dir.join("ready")
+    run_dir.join(READY)
 }
 
 fn forget_readiness(run_dir: &Path) -> Result<()> {
@@ -124,11 +141,33 @@ fn forget_readiness(run_dir: &Path) -> Result<()> {
     remove_if_present(&file).with_context(|| format!("removing {}", file.display()))
 }
 
-/// Only root may ask, and see what is asked. The kubelet makes folders that others can read.
-fn create_run_dir(folder: &Path) -> Result<()> {
+/// Creates the run folder. Only root may ask, and see what is asked: the kubelet makes folders that
+/// others can read.
+pub(super) fn create_run_dir(folder: &Path) -> Result<()> {
     let created = fs::create_dir_all(folder)
         .and_then(|()| fs::set_permissions(folder, Permissions::from_mode(0o700)));
     created.with_context(|| format!("--cni-agent-run-dir {}", folder.display()))
+}
+
+/// Waits for a client of the API server. Its files may come later than the agent.
+async fn wait_for_client(node: &NodeArgs) -> Client {
+    let mut last = String::new();
+    loop {
+        match client(node).await {
+            Ok(client) => return client,
+            Err(error) => {
+                let error = with_causes(error.as_ref());
+                if error != last {
+                    tracing::warn!(
+                        "without the API server, no pod is repaired, and no question about pods of \
+                         other injectors is answered: {error}"
+                    );
+                }
+                last = error;
+            }
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
 }
 
 async fn client(node: &NodeArgs) -> Result<Client> {
@@ -143,31 +182,26 @@ async fn client(node: &NodeArgs) -> Result<Client> {
     Client::try_from(config).context("creating the client of the API server")
 }
 
-fn node_name(node: &NodeArgs) -> Result<String> {
-    let name = node.node_name.as_ref().or(node.repair_node_name.as_ref());
-    name.cloned().context(
-        "the name of the node is not known; hint: set --node-name, or KUBERNETES_NODE_NAME from \
-         spec.nodeName",
-    )
-}
-
-/// Asks for the container runtime of the node until there is an answer.
-async fn find_runtime(client: Client, name: String, drop_ins: watch::Sender<bool>) {
+/// Follows the container runtime of the node: another version may have other places for the entry.
+async fn follow_runtime(client: Client, name: String, drop_ins: watch::Sender<bool>) {
     let api: Api<Node> = Api::all(client);
+    let mut last = String::new();
     loop {
-        match api.get(&name).await {
+        let (text, pause) = match api.get(&name).await {
             Ok(node) => {
                 let info = node.status.and_then(|status| status.node_info);
                 let version = info.map(|info| info.container_runtime_version).unwrap_or_default();
                 let reads = reads_drop_ins(&version);
-                tracing::info!("node {name}: {version}, which reads drop-ins: {reads}");
-                // The installer lives as long as the program.
-                let _ = drop_ins.send(reads);
-                return;
+                drop_ins.send_if_modified(|known| std::mem::replace(known, reads) != reads);
+                (format!("{version}, which reads drop-ins: {reads}"), NEW_RUNTIME)
             }
-            Err(error) => tracing::debug!("node {name}: {}", with_causes(&error)),
+            Err(error) => (with_causes(&error), AGAIN),
+        };
+        if text != last {
+            tracing::info!("node {name}: {text}");
         }
-        tokio::time::sleep(AGAIN).await;
+        last = text;
+        tokio::time::sleep(pause).await;
     }
 }
 
@@ -198,4 +232,8 @@ async fn watch_cache(folder: PathBuf, triggers: mpsc::UnboundedSender<Trigger>) 
     }
 }
 
+/// File of the run folder that exists while plugin and configuration are in place.
+pub const READY: &str = "ready";
 const AGAIN: Duration = Duration::from_secs(1);
+/// Interval of questions for the version of the runtime.
+const NEW_RUNTIME: Duration = Duration::from_secs(300);

@@ -9,8 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use cni::answer::CniError;
 use cni::pod::PodIdentity;
-use cni::question::ask;
+use cni::question::{AskError, ask};
 use e2e::api_servers::ApiServers;
 use e2e::programs::{Programs, repository};
 use e2e::wait;
@@ -238,22 +239,23 @@ impl Run {
         };
         if !geteuid().is_root() {
             wait::until("a question is rejected", PATIENCE, || match question("waiting") {
-                Err(error) if error.message.contains("EOF") => Ok(()),
+                Err(AskError::Undecided(error)) if error.message.contains("EOF") => Ok(()),
                 answer => Err(format!("{answer:?}")),
             })
             .unwrap();
             return;
         }
-        wait::until("a pod is known", PATIENCE, || question("waiting")).unwrap();
+        wait::until("a pod is known", PATIENCE, || question("waiting").map_err(CniError::from))
+            .unwrap();
         let request = question("waiting").unwrap().unwrap();
         assert_eq!(request.args[..3], ["istio-iptables", "-p", "15001"]);
         assert_eq!(question("plain").unwrap(), None);
         let annotated = question("annotated").unwrap().unwrap();
         assert!(annotated.args.join(" ").contains(" -b 80 "), "{:?}", annotated.args);
-        let invalid = question("invalid").unwrap_err();
+        let Err(AskError::Rejected(invalid)) = question("invalid") else { panic!("not rejected") };
         let named = "annotation traffic.sidecar.istio.io/includeInboundPorts: ";
         assert!(invalid.message.contains(named), "{invalid}");
-        let unknown = question("absent").unwrap_err();
+        let Err(AskError::Undecided(unknown)) = question("absent") else { panic!("decided") };
         assert!(unknown.message.contains("pods \"absent-"), "{unknown}");
     }
 }

@@ -2,12 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::fs::{self, File};
+use std::fs::{self, File, FileTimes};
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use e2e::skipped_tests;
 use serde_json::Value;
@@ -41,32 +43,48 @@ fn entry_follows_every_kind_of_change() {
 
 #[test]
 fn killed_agent_leaves_the_old_state_or_the_new_one() {
-    let node = Node::new();
-    for round in 0..80_u64 {
-        if round % 2 == 0 {
-            let _ = fs::remove_file(node.own());
-            let _ = fs::remove_file(node.plugins().join("istio-cni"));
-        }
-        let mut agent = node.agent(&[]);
-        thread::sleep(Duration::from_micros(round * 311 % 25_000));
-        agent.0.kill().unwrap();
-        agent.0.wait().unwrap();
-        assert_eq!(fs::read_to_string(node.primary()).unwrap(), PRIMARY);
-        let plugin = fs::read_to_string(node.plugins().join("istio-cni"));
-        assert!(plugin.as_ref().is_ok_and(|text| text == PLUGIN) || plugin.is_err());
-        if node.own().exists() {
-            assert!(node.is_captured(), "{:?}", fs::read_to_string(node.own()));
-            assert!(plugin.is_ok(), "a configuration without its plugin");
+    let mut hits = 0;
+    for mode in ["own", "dropin", "edit"] {
+        let node = Node::new();
+        for (step, is_reached) in STEPS {
+            for _ in 0..6 {
+                assert!(node.run(&["uninstall", "--purge"]).status.success(), "{mode}: {step}");
+                let mut agent = node.agent(&["--config-mode", mode]);
+                let is_hit = node.is_true_before_it_is_ready(is_reached);
+                agent.0.kill().unwrap();
+                agent.0.wait().unwrap();
+                hits += u32::from(is_hit);
+                node.is_in_one_piece();
+            }
+            // What the killed agent has found is no sign of the next.
+            let _ = fs::remove_file(node.0.path().join("run/ready"));
+            let times = FileTimes::new().set_modified(SystemTime::UNIX_EPOCH);
+            File::open(node.conf()).unwrap().set_times(times).unwrap();
+            let _agent = node.agent(&["--config-mode", mode]);
+            node.wait_until("it is installed", |node| node.is_ready() && node.is_called());
+            let loaded = fs::metadata(node.conf()).unwrap().modified().unwrap();
+            assert!(loaded > SystemTime::UNIX_EPOCH, "{mode}: {step}: the runtime was not told");
+            let hidden = |folder: PathBuf| {
+                let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+                names.filter(|name| name.to_string_lossy().starts_with('.')).count()
+            };
+            assert_eq!((hidden(node.conf()), hidden(node.plugins())), (0, 0), "temporary files");
         }
     }
-    let _agent = node.agent(&[]);
-    node.wait_until("it is installed", Node::is_ready);
-    let hidden = |folder: PathBuf| {
-        let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
-        names.filter(|name| name.to_string_lossy().starts_with('.')).count()
-    };
-    assert_eq!((hidden(node.conf()), hidden(node.plugins())), (0, 0), "temporary files");
+    eprintln!("{hits} agents were killed between two steps");
+    assert!(hits > 0, "no agent was killed between two steps");
 }
+
+/// True at a step.
+type Reached = fn(&Node) -> bool;
+
+/// Steps of an installation, at which an agent is killed.
+const STEPS: [(&str, Reached); 4] = [
+    ("the plugin is being written", |node| !node.has_plugin() && node.has_temporary("plugins")),
+    ("the plugin is there", |node| node.has_plugin() && !node.is_called()),
+    ("the configuration is being written", |node| node.has_temporary("net.d")),
+    ("the configuration is there", Node::is_called),
+];
 
 #[test]
 fn program_that_removes_the_entry_all_the_time_is_named() {
@@ -86,12 +104,110 @@ fn program_that_removes_the_entry_all_the_time_is_named() {
 #[test]
 fn two_agents_agree() {
     let node = Node::new();
-    let _agents = [node.agent(&[]), node.agent(&[])];
-    for number in 0..5 {
+    let mut agents = vec![node.agent(&[]), node.agent(&[])];
+    let follows = |number: usize, agents: &mut Vec<Agent>| {
         let changed = PRIMARY.replace("bridge", &format!("bridge{number}"));
         fs::write(node.primary(), &changed).unwrap();
         node.wait_until("the copy follows", |node| node.copies(&changed));
+        for agent in agents {
+            assert_eq!(agent.0.try_wait().unwrap(), None, "{}", node.log());
+        }
+    };
+    for number in 0..6 {
+        follows(number, &mut agents);
+        // The other one stays, and is the only one for a moment.
+        agents.remove(0);
+        agents.push(node.agent(&[]));
     }
+    agents.remove(0);
+    follows(6, &mut agents);
+}
+
+#[test]
+fn emptied_run_folder_is_filled_again() {
+    let node = Node::new();
+    let _agent = node.agent(&[]);
+    let is_whole = |node: &Node| node.is_ready() && node.0.path().join("run/agent.sock").exists();
+    node.wait_until("it is installed", is_whole);
+    fs::remove_dir_all(node.0.path().join("run")).unwrap();
+    node.wait_until("socket and readiness are back", is_whole);
+    let socket = node.0.path().join("run/agent.sock");
+    std::os::unix::net::UnixStream::connect(socket).unwrap();
+    let folder = fs::metadata(node.0.path().join("run")).unwrap().permissions();
+    assert_eq!(folder.mode() & 0o777, 0o700);
+}
+
+#[test]
+fn taken_port_of_the_metrics_delays_nothing_but_the_metrics() {
+    let node = Node::new();
+    let taken = TcpListener::bind("[::]:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let _agent = node.agent(&["--monitoring-port", &port.to_string()]);
+    node.wait_until("it is installed", |node| node.is_ready() && node.is_captured());
+    node.wait_until("the port is named", |node| {
+        node.log().contains(&format!("--monitoring-port {port}: Address already in use"))
+    });
+    drop(taken);
+    node.wait_until("the metrics are served", |_| {
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).is_ok() && answer.contains("istio_cni_install")
+    });
+}
+
+#[test]
+fn folders_without_a_watch_are_looked_at() {
+    let node = Node::new();
+    let script = "echo 0 >/proc/sys/user/max_inotify_instances && exec \"$0\" \"$@\"";
+    let own = ["--user", "--map-root-user", "sh", "-c", script];
+    if !Command::new("unshare").args(own).arg("true").status().is_ok_and(|status| status.success())
+    {
+        return skipped_tests::record("folders without a watch", "no user namespaces").unwrap();
+    }
+    let agent = node.command(&[]);
+    let mut limited = Command::new("unshare");
+    limited.args(own).arg(agent.get_program()).args(agent.get_args()).stderr(node.log_file());
+    let _agent = Agent(limited.spawn().unwrap());
+    node.wait_until("it is installed", |node| node.is_ready() && node.is_captured());
+    assert!(node.log().contains("watching for changes: inotify: Too many open files"));
+    let changed = PRIMARY.replace("bridge", "ptp");
+    fs::write(node.primary(), &changed).unwrap();
+    node.wait_until("the copy follows", |node| node.copies(&changed));
+}
+
+#[test]
+fn empty_variables_are_not_set() {
+    let node = Node::new();
+    let mut command = node.command(&[]);
+    for name in ["CNI_CONF_NAME", "REPAIR_LABEL_PODS", "MONITORING_PORT", "EXCLUDE_NAMESPACES"] {
+        command.env(name, "");
+    }
+    let _agent = Agent(command.stderr(node.log_file()).spawn().unwrap());
+    node.wait_until("it is installed", |node| node.is_ready() && node.is_captured());
+    let own: Value = serde_json::from_str(&fs::read_to_string(node.own()).unwrap()).unwrap();
+    assert_eq!(own["plugins"][1]["exclude_namespaces"], serde_json::json!([]));
+}
+
+#[test]
+fn folder_with_the_name_of_a_configuration_is_none() {
+    let node = Node::new();
+    fs::create_dir(node.file("01-lab.conflist")).unwrap();
+    let _agent = node.agent(&[]);
+    node.wait_until("it is installed", |node| node.is_ready() && node.is_captured());
+}
+
+#[test]
+fn plugin_has_the_name_of_the_entry_whatever_its_source_is_called() {
+    let node = Node::new();
+    let source = node.0.path().join("istio-cni-2");
+    fs::write(&source, PLUGIN).unwrap();
+    let source = source.display().to_string();
+    let agent = node.agent(&["--plugin", &source]);
+    node.wait_until("it is installed", |node| node.is_ready() && node.has_plugin());
+    drop(agent);
+    assert!(node.run(&["uninstall", "--purge", "--plugin", &source]).status.success());
+    assert_eq!(fs::read_dir(node.plugins()).unwrap().count(), 0);
 }
 
 #[test]
@@ -176,7 +292,44 @@ fn plugin_stays_while_attachments_name_it() {
     let refused = node.run(&["uninstall", "--purge"]);
     let message = String::from_utf8(refused.stderr).unwrap();
     assert!(message.contains("1 attachments of pods name the plugin"), "{message}");
+    assert!(message.contains("lab-1-eth0 in "), "{message}");
     assert_eq!(refused.status.code(), Some(1));
+    fs::write(cache.join("lab-1-eth0"), r#"{"config":"e30="}"#).unwrap();
+    fs::write(cache.join("lab-2-eth0"), "").unwrap();
+    let refused = node.run(&["uninstall", "--purge"]);
+    assert_eq!(refused.status.code(), Some(1), "an attachment that is just written");
+    fs::remove_file(cache.join("lab-2-eth0")).unwrap();
+    assert!(node.run(&["uninstall", "--purge"]).status.success());
+}
+
+#[test]
+fn plugin_stays_while_an_entry_of_istio_names_it() {
+    let node = Node::new();
+    let istio = PRIMARY.replace("}]", "}, {\"type\": \"istio-cni\", \"ambient_enabled\": false}]");
+    fs::write(node.primary(), &istio).unwrap();
+    let agent = node.agent(&["--config-mode", "own"]);
+    node.wait_until("it is installed", |node| node.is_ready() && node.has_plugin());
+    drop(agent);
+    let refused = node.run(&["uninstall", "--purge"]);
+    let message = String::from_utf8(refused.stderr).unwrap();
+    assert!(message.contains("10-lab.conflist in ") && message.contains("hint: "), "{message}");
+    assert!(node.has_plugin());
+    assert_eq!(fs::read_to_string(node.primary()).unwrap(), istio);
+}
+
+#[test]
+fn uninstall_removes_its_own_files_alone_and_says_what_it_found() {
+    let node = Node::new();
+    let run = node.0.path().join("run");
+    fs::create_dir(&run).unwrap();
+    fs::write(run.join("istio-cni-kubeconfig"), "").unwrap();
+    drop(node.agent(&[]));
+    let done = node.run(&["uninstall"]);
+    let names = fs::read_dir(&run).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(names.collect::<Vec<_>>(), ["istio-cni-kubeconfig"]);
+    assert!(done.status.success());
+    let again = String::from_utf8(node.run(&["uninstall"]).stderr).unwrap();
+    assert!(again.contains("net.d: no file has an entry of the plugin"), "{again}");
 }
 
 /// Folders of a node.
@@ -258,6 +411,56 @@ impl Node {
 
     fn is_ready(&self) -> bool {
         self.0.path().join("run/ready").exists()
+    }
+
+    fn has_plugin(&self) -> bool {
+        self.plugins().join("istio-cni").exists()
+    }
+
+    fn has_temporary(&self, folder: &str) -> bool {
+        let entries = fs::read_dir(self.0.path().join(folder)).unwrap().flatten();
+        entries.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with('.'))
+    }
+
+    /// True if this holds before the agent is ready.
+    fn is_true_before_it_is_ready(&self, holds: fn(&Self) -> bool) -> bool {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !self.is_ready() {
+            if holds(self) {
+                return true;
+            }
+            assert!(Instant::now() < deadline, "neither reached nor ready\n{}", self.log());
+        }
+        false
+    }
+
+    /// Plugins that a runtime calls, which reads drop-ins.
+    fn called(&self) -> Vec<String> {
+        let own = fs::read_to_string(self.own()).ok();
+        let text = own.or_else(|| fs::read_to_string(self.primary()).ok()).unwrap();
+        let list: Value = serde_json::from_str(&text).unwrap();
+        let mut plugins = list["plugins"].as_array().unwrap().clone();
+        if let Ok(drop_in) = fs::read_to_string(self.file("lab/50-istio-cni.conf")) {
+            plugins.push(serde_json::from_str(&drop_in).unwrap());
+        }
+        plugins.iter().map(|plugin| plugin["type"].as_str().unwrap().to_owned()).collect()
+    }
+
+    fn is_called(&self) -> bool {
+        self.called().contains(&"istio-cni".to_owned())
+    }
+
+    fn is_in_one_piece(&self) {
+        let called = self.called();
+        assert_eq!(called[0], "bridge");
+        assert!(
+            called.len() <= 2 && called[1..].iter().all(|name| name == "istio-cni"),
+            "{called:?}"
+        );
+        match fs::read_to_string(self.plugins().join("istio-cni")) {
+            Ok(plugin) => assert_eq!(plugin, PLUGIN),
+            Err(_) => assert_eq!(called.len(), 1, "a configuration without its plugin"),
+        }
     }
 
     /// True if our file is a copy of this text with the entry behind it.

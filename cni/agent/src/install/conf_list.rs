@@ -1,6 +1,8 @@
 //! Network configurations as text: order of keys, spelling of numbers and white space stay as they
 //! are.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -36,30 +38,15 @@ pub enum ConfListError {
     /// The network has no name.
     #[error("\"name\" is missing")]
     NoName,
+    /// The network has a name that no runtime takes.
+    #[error("\"name\": {0:?} is no name of a network: use letters, digits, `_`, `.` and `-`")]
+    Name(String),
     /// A plugin has no type.
     #[error("a plugin has no \"type\"")]
     NoType,
     /// The list has no plugin but ours.
     #[error("there is no plugin that makes a network")]
     NoPlugin,
-}
-
-#[derive(Deserialize)]
-struct ListFields<'a> {
-    #[serde(default)]
-    name: String,
-    #[serde(borrow)]
-    plugins: Vec<&'a RawValue>,
-    #[serde(rename = "loadOnlyInlinedPlugins", default)]
-    only_inlined: bool,
-}
-
-#[derive(Deserialize)]
-struct PluginFields {
-    #[serde(default)]
-    name: String,
-    #[serde(rename = "cniVersion")]
-    version: Option<String>,
 }
 
 impl ConfList {
@@ -70,9 +57,13 @@ impl ConfList {
     }
 
     fn of_list(text: &str) -> Result<Self, ConfListError> {
-        let fields: ListFields<'_> = parsed(text)?;
-        if fields.name.is_empty() {
+        let fields = fields(text)?;
+        let name: String = field(&fields, "name")?.unwrap_or_default();
+        if name.is_empty() {
             return Err(ConfListError::NoName);
+        }
+        if !is_network_name(&name) {
+            return Err(ConfListError::Name(name));
         }
         let place = |plugin: &&RawValue| {
             let start = plugin.get().as_ptr().addr() - text.as_ptr().addr();
@@ -81,17 +72,28 @@ impl ConfList {
             let placed = PlacedPlugin { start, end: start + plugin.get().len(), value };
             has_type.then_some(placed).ok_or(ConfListError::NoType)
         };
-        let plugins = fields.plugins.iter().map(place).collect::<Result<Vec<_>, _>>()?;
+        let plugins: Vec<&RawValue> = field(&fields, "plugins")?.unwrap_or_default();
+        let plugins = plugins.iter().map(place).collect::<Result<Vec<_>, _>>()?;
         if plugins.iter().all(|plugin| plugin.value["type"] == TYPE) {
             return Err(ConfListError::NoPlugin);
         }
-        let (name, is_closed) = (fields.name, fields.only_inlined);
+        let is_closed = match field(&fields, ONLY_INLINED)?.unwrap_or(Value::Bool(false)) {
+            Value::Bool(only) => only,
+            // As a word, libcni takes these alone.
+            Value::String(word) => word.eq_ignore_ascii_case("true"),
+            other => {
+                return Err(ConfListError::Json(format!(
+                    "{ONLY_INLINED}: {other} is not true or false"
+                )));
+            }
+        };
         Ok(Self { text: text.to_owned(), name, is_closed, plugins })
     }
 
     fn of_plugin(text: &str) -> Result<Self, ConfListError> {
-        let PluginFields { name, version } = parsed(text)?;
-        let name = json!(name);
+        let fields = fields(text)?;
+        let name = json!(field::<String>(&fields, "name")?.unwrap_or_default());
+        let version = field::<String>(&fields, "cniVersion")?;
         let version =
             version.map(|it| format!("\"cniVersion\":{},", json!(it))).unwrap_or_default();
         Self::of_list(&format!("{{{version}\"name\":{name},\"plugins\":[\n{}\n]}}\n", text.trim()))
@@ -151,9 +153,33 @@ impl ConfList {
     }
 }
 
+/// Returns the fields of an object: of two of one name the last, as in Go.
+fn fields(text: &str) -> Result<BTreeMap<String, &RawValue>, ConfListError> {
+    parsed(text)
+}
+
+/// Returns a field; `None` if it is absent or null.
+fn field<'a, T: Deserialize<'a>>(
+    fields: &BTreeMap<String, &'a RawValue>,
+    name: &str,
+) -> Result<Option<T>, ConfListError> {
+    let Some(value) = fields.get(name) else { return Ok(None) };
+    serde_json::from_str(value.get())
+        .map_err(|error| ConfListError::Json(format!("{name}: {error}")))
+}
+
+/// True for a name that libcni takes for a network (`ValidateNetworkName`). It is the name of a
+/// folder too.
+fn is_network_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && name.chars().all(|it| it.is_ascii_alphanumeric() || "_.-".contains(it))
+}
+
 fn parsed<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, ConfListError> {
     serde_json::from_str(text).map_err(|error| ConfListError::Json(error.to_string()))
 }
+
+const ONLY_INLINED: &str = "loadOnlyInlinedPlugins";
 
 #[cfg(test)]
 mod tests {
@@ -224,9 +250,13 @@ mod tests {
 
     #[test]
     fn files_that_make_no_network_are_errors() {
-        use ConfListError::{NoName, NoPlugin, NoType};
+        use ConfListError::{Name, NoName, NoPlugin, NoType};
         for (file, text, expected) in [
             ("a.conflist", r#"{"plugins":[{"type":"a"}]}"#, NoName),
+            ("a.conflist", r#"{"name":"../x","plugins":[{}]}"#, Name("../x".to_owned())),
+            ("a.conflist", r#"{"name":".","plugins":[{}]}"#, Name(".".to_owned())),
+            ("a.conflist", r#"{"name":"n"}"#, NoPlugin),
+            ("a.conflist", r#"{"name":"n","plugins":null}"#, NoPlugin),
             ("a.conflist", r#"{"name":"n","plugins":[]}"#, NoPlugin),
             ("a.conflist", r#"{"name":"n","plugins":[{"type":"istio-cni"}]}"#, NoPlugin),
             ("a.conflist", r#"{"name":"n","plugins":[{}]}"#, NoType),
@@ -235,10 +265,23 @@ mod tests {
         ] {
             assert_eq!(ConfList::parse(file, text).unwrap_err(), expected, "{text}");
         }
-        for text in ["", "{", r#"{"name":"n"}"#, "[]"] {
+        for text in ["", "{", r#"{"name":1,"plugins":[]}"#, "[]"] {
             let error = ConfList::parse("a.conflist", text).unwrap_err();
             assert!(matches!(error, ConfListError::Json(_)), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn fields_are_read_as_go_reads_them() {
+        let closed = |value: &str| {
+            let text = r#"{"name":"m","name":"n","loadOnlyInlinedPlugins":VALUE,
+                "plugins":[{"type":"a"}],"plugins":[{"type":"b","type":"c"}]}"#;
+            let list = list(&text.replace("VALUE", value));
+            assert_eq!((list.name.as_str(), &list.plugins[0].value["type"]), ("n", &json!("c")));
+            list.is_closed
+        };
+        assert!(closed("true") && closed("\"true\""));
+        assert!(!closed("false") && !closed("\"false\"") && !closed("null"));
     }
 
     fn json_text() -> impl Strategy<Value = String> {

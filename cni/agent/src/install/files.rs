@@ -8,6 +8,7 @@ use local_files::{remove_if_present, replace_regular_file};
 use thiserror::Error;
 
 use crate::install::conf_dir::{ConfDir, DROP_IN, is_loaded};
+use crate::install::entry::TYPE;
 use crate::install::plan::FolderChange;
 
 /// Error of a folder or a file.
@@ -51,7 +52,8 @@ pub fn read_conf_dir(folder: &Path) -> Result<ConfDir, FileError> {
     for entry in fs::read_dir(folder).map_err(failed())? {
         let entry = entry.map_err(failed())?;
         let Ok(name) = entry.file_name().into_string() else { continue };
-        if is_loaded(&name) {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_loaded(&name) && !is_folder {
             match text(&entry.path()) {
                 // It was removed meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -97,15 +99,17 @@ pub fn change(folder: &Path, change: &FolderChange, mode: u32) -> Result<(), Fil
             }
             sync(folder)
         }
-        FolderChange::Reload => {
-            let path = folder.join(RELOAD);
-            let write = || -> io::Result<()> {
-                File::create(&path)?.write_all(b"\n")?;
-                fs::remove_file(&path)
-            };
-            write().map_err(FileError::new(&path, "making the runtime load its folder again"))
-        }
     }
+}
+
+/// Makes the runtime load the folder again.
+pub fn reload(folder: &Path) -> Result<(), FileError> {
+    let path = folder.join(RELOAD);
+    let write = || -> io::Result<()> {
+        File::create(&path)?.write_all(b"\n")?;
+        fs::remove_file(&path)
+    };
+    write().map_err(FileError::new(&path, "making the runtime load its folder again"))
 }
 
 fn sync(folder: &Path) -> Result<(), FileError> {
@@ -118,8 +122,7 @@ fn sync(folder: &Path) -> Result<(), FileError> {
 /// Running plugins keep the old file.
 pub fn install_plugin(plugin: &Path, folder: &Path) -> Result<bool, FileError> {
     let source = fs::read(plugin).map_err(FileError::new(plugin, "reading the plugin"))?;
-    let name = plugin.file_name().unwrap_or_default();
-    let installed = folder.join(name);
+    let installed = folder.join(TYPE);
     if is_equal(&installed, &source) {
         return Ok(false);
     }
@@ -139,8 +142,8 @@ fn is_equal(path: &Path, content: &[u8]) -> bool {
 }
 
 /// Removes the plugin.
-pub fn remove_plugin(plugin: &Path, folder: &Path) -> Result<(), FileError> {
-    let installed = folder.join(plugin.file_name().unwrap_or_default());
+pub fn remove_plugin(folder: &Path) -> Result<(), FileError> {
+    let installed = folder.join(TYPE);
     remove_if_present(&installed).map_err(FileError::new(&installed, "removing the plugin"))
 }
 

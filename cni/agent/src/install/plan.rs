@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::install::conf_dir::{ConfDir, DROP_IN, Primary};
+use crate::install::conf_dir::{ConfDir, DROP_IN, Primary, is_drop_in};
 use crate::install::conf_list::{ConfList, ConfListError};
 use crate::install::entry::{TYPE, is_ours};
 
@@ -45,8 +45,14 @@ pub enum FolderChange {
     },
     /// Remove a file, and the folder of a drop-in if it is empty then.
     Remove(String),
-    /// Make the runtime load the folder again: it does not watch the folders of drop-ins.
-    Reload,
+}
+
+impl FolderChange {
+    /// True for a change that the runtime does not notice by itself.
+    pub fn is_of_drop_in(&self) -> bool {
+        let (Self::Write { file, .. } | Self::Remove(file)) = self;
+        is_drop_in(file)
+    }
 }
 
 /// Reason why nothing can be installed yet.
@@ -104,7 +110,6 @@ impl fmt::Display for FolderChange {
         match self {
             Self::Write { file, .. } => write!(f, "{file} written"),
             Self::Remove(file) => write!(f, "{file} removed"),
-            Self::Reload => f.write_str("the runtime loads it again"),
         }
     }
 }
@@ -114,7 +119,8 @@ impl Installation {
     ///
     /// A new file is written before an old one is removed. So after each change the runtime finds the
     /// entry, or its state before. An own copy stays without a primary: after a reboot its owner
-    /// writes the primary again.
+    /// writes the primary again. The runtime does not watch the folders of drop-ins, so it has to be
+    /// made to load the folder after these changes, and after those of a killed agent.
     pub fn changes(&self, folder: &ConfDir) -> Result<Vec<FolderChange>, NotYet> {
         let primary = self.primary(folder)?;
         // A file of a single plugin takes no entry, and no drop-in. Its copy is a list.
@@ -123,21 +129,20 @@ impl Installation {
             return Self { place: Place::Own, ..self.clone() }.changes(folder);
         }
         let mut changes = self.writes(folder, primary.as_ref())?;
-        if self.place != Place::Own {
-            changes.extend(self.own_files(folder).map(FolderChange::Remove));
-        }
-        let network = primary.filter(|_| self.place == Place::DropIn).map(|it| it.list.name);
-        let outdated: Vec<_> = folder
+        let copies = self.own_files(folder);
+        let copies = copies.filter(|file| self.place != Place::Own || *file != self.own_file);
+        changes.extend(copies.map(FolderChange::Remove));
+        let primary = primary.filter(|_| self.place == Place::DropIn);
+        let network = primary.as_ref().map(|it| it.list.name.as_str());
+        let outdated = folder
             .drop_ins()
-            .filter(|path| network.as_deref() != path.split_once('/').map(|(network, _)| network))
-            .map(|path| FolderChange::Remove(path.to_owned()))
-            .collect();
-        if !outdated.is_empty() {
-            changes.extend(outdated);
-            changes.push(FolderChange::Reload);
-        }
-        if self.place == Place::DropIn {
-            changes.extend(without_entries(folder, |file| !self.is_own(file)));
+            .filter(|path| path.split_once('/').map(|(network, _)| network) != network)
+            .map(|path| FolderChange::Remove(path.to_owned()));
+        changes.extend(outdated);
+        if let Some(primary) = primary {
+            // In the list that the drop-in is read with, an entry of Istio's would be a second one.
+            let is_removed = |file: &str, entry: &Value| file == primary.file || is_ours(entry);
+            changes.extend(without_entries(folder, |file| !self.is_own(file), is_removed));
         }
         if folder.text(STANDALONE).is_some()
             && !matches!(&self.place, Place::Standalone(file) if file == STANDALONE)
@@ -157,36 +162,51 @@ impl Installation {
             let change = FolderChange::Write { file: file.to_owned(), text };
             if is_there { Vec::new() } else { vec![change] }
         };
-        let with_entry = |Primary { file, list }: &Primary| {
+        let with_entry = |file: &str, list: &ConfList| {
             list.with_entry(&self.entry.to_string())
-                .map_err(|error| NotYet::List { file: file.clone(), error })
+                .map_err(|error| NotYet::List { file: file.to_owned(), error })
         };
         match (&self.place, primary) {
             (Place::Standalone(file), _) => Ok(write(file, self.standalone())),
-            (Place::Own, None) if folder.text(&self.own_file).is_some() => Ok(Vec::new()),
+            (Place::Own, None) => {
+                let (file, copy) = self.copy(folder).ok_or(NotYet::NoPrimary)?;
+                if file == self.own_file && copy.has_entry(&self.entry) {
+                    return Ok(Vec::new());
+                }
+                Ok(write(&self.own_file, with_entry(&file, &copy)?))
+            }
             (Place::Edit(Some(file)), None) => Err(NotYet::NoFile(file.clone())),
             (_, None) => Err(NotYet::NoPrimary),
             (Place::Own, Some(primary)) if self.own_file > primary.file => {
                 let (own, primary) = (self.own_file.clone(), primary.file.clone());
                 Err(NotYet::SortsBehind { own, primary })
             }
-            (Place::Own, Some(primary)) => Ok(write(&self.own_file, with_entry(primary)?)),
+            (Place::Own, Some(Primary { file, list })) => {
+                Ok(write(&self.own_file, with_entry(file, list)?))
+            }
             (Place::DropIn, Some(Primary { file, list })) if list.is_closed => {
                 Err(NotYet::Closed(file.clone()))
             }
             (Place::DropIn, Some(Primary { list, .. })) => {
-                let mut changes =
-                    write(&format!("{}/{DROP_IN}", list.name), format!("{}\n", self.entry));
-                if !changes.is_empty() {
-                    changes.push(FolderChange::Reload);
-                }
-                Ok(changes)
+                Ok(write(&format!("{}/{DROP_IN}", list.name), format!("{}\n", self.entry)))
             }
             (Place::Edit(_), Some(primary)) if primary.list.has_entry(&self.entry) => {
                 Ok(Vec::new())
             }
-            (Place::Edit(_), Some(primary)) => Ok(write(&primary.file, with_entry(primary)?)),
+            (Place::Edit(_), Some(Primary { file, list })) => {
+                Ok(write(file, with_entry(file, list)?))
+            }
         }
+    }
+
+    /// Returns the own copy, or one under a former name, that is a valid list.
+    fn copy(&self, folder: &ConfDir) -> Option<(String, ConfList)> {
+        let former = self.own_files(folder).filter(|file| *file != self.own_file);
+        let mut copies = std::iter::once(self.own_file.clone()).chain(former);
+        copies.find_map(|file| {
+            let list = ConfList::parse(&file, folder.text(&file)?).ok()?;
+            Some((file, list))
+        })
     }
 
     /// Returns the configuration that the entry is chained to.
@@ -209,6 +229,18 @@ impl Installation {
         }
     }
 
+    /// Returns the files that still name the plugin after the removal: those with an entry of
+    /// Istio's.
+    pub fn naming(folder: &ConfDir) -> Vec<String> {
+        let names = |file: &&String| {
+            let text = folder.text(file).unwrap_or_default();
+            let config: Value = serde_json::from_str(text).unwrap_or_default();
+            let plugins = config["plugins"].as_array().into_iter().flatten();
+            plugins.chain([&config]).any(|plugin| plugin["type"] == TYPE)
+        };
+        folder.0.keys().filter(names).cloned().collect()
+    }
+
     fn own_files(&self, folder: &ConfDir) -> impl Iterator<Item = String> {
         let names = folder.0.keys().filter(|file| self.is_own(file));
         names.filter(|file| folder.text(file).is_some_and(has_our_entry)).cloned()
@@ -220,11 +252,9 @@ impl Installation {
 
     /// Returns the changes that remove the entry from the folder, in whatever place it is.
     pub fn removal(&self, folder: &ConfDir) -> Vec<FolderChange> {
-        let mut changes: Vec<_> = without_entries(folder, |file| !self.is_own(file)).collect();
-        let drop_ins: Vec<_> =
-            folder.drop_ins().map(|path| FolderChange::Remove(path.to_owned())).collect();
-        let has_drop_ins = !drop_ins.is_empty();
-        changes.extend(drop_ins);
+        let lists = without_entries(folder, |file| !self.is_own(file), |_, entry| is_ours(entry));
+        let mut changes: Vec<_> = lists.collect();
+        changes.extend(folder.drop_ins().map(|path| FolderChange::Remove(path.to_owned())));
         changes.extend(self.own_files(folder).map(FolderChange::Remove));
         let standalone = match &self.place {
             Place::Standalone(file) => file,
@@ -232,9 +262,6 @@ impl Installation {
         };
         if folder.text(standalone).is_some() {
             changes.push(FolderChange::Remove(standalone.to_owned()));
-        }
-        if has_drop_ins {
-            changes.push(FolderChange::Reload);
         }
         changes
     }
@@ -257,16 +284,18 @@ fn named<'a>(folder: &'a ConfDir, file: &str) -> Option<(&'a String, &'a Result<
     folder.0.get_key_value(file).or_else(|| folder.0.get_key_value(&other))
 }
 
-/// Returns the changes that remove our entries from lists of others.
+/// Returns the changes that remove entries from lists of others.
 fn without_entries<'a>(
     folder: &'a ConfDir,
     is_of_others: impl Fn(&str) -> bool + 'a,
+    is_removed: impl Fn(&str, &Value) -> bool + 'a,
 ) -> impl Iterator<Item = FolderChange> + 'a {
     let lists =
         folder.0.keys().filter(move |file| file.ends_with(".conflist") && is_of_others(file));
-    lists.filter_map(|file| {
+    lists.filter_map(move |file| {
         let text = folder.text(file)?;
-        let without = ConfList::parse(file, text).ok()?.without_entries(is_ours);
+        let list = ConfList::parse(file, text).ok()?;
+        let without = list.without_entries(|entry| is_removed(file, entry));
         (without != text).then(|| FolderChange::Write { file: file.clone(), text: without })
     })
 }

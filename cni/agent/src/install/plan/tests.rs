@@ -26,7 +26,6 @@ fn apply(folder: &mut ConfDir, change: &FolderChange) {
         FolderChange::Remove(file) => {
             assert!(folder.0.remove(file).is_some(), "{file} is not there");
         }
-        FolderChange::Reload => {}
     }
 }
 
@@ -111,10 +110,44 @@ fn own_copy_follows_the_primary() {
     let mut gone = folder.clone();
     gone.0.remove("10-lab.conflist");
     assert_eq!(installation(Place::Own).changes(&gone), Ok(Vec::new()));
+    // Without a primary it is brought up to date from itself, and is valid or none.
+    let outdated = folder.text("00-istio-cni.conflist").unwrap().replace("true", "false");
+    gone.0.insert("00-istio-cni.conflist".to_owned(), Ok(outdated));
+    assert_eq!(installed(&gone, Place::Own).0, {
+        let mut expected = folder.0.clone();
+        expected.remove("10-lab.conflist");
+        expected
+    });
+    for broken in ["", "{", r#"{"name":"lab","plugins":[]}"#] {
+        gone.0.insert("00-istio-cni.conflist".to_owned(), Ok(broken.to_owned()));
+        assert_eq!(installation(Place::Own).changes(&gone), Err(NotYet::NoPrimary), "{broken}");
+    }
     let mut truncated = folder.clone();
     truncated.0.insert("10-lab.conflist".to_owned(), Ok(String::new()));
     let error = installation(Place::Own).changes(&truncated).unwrap_err();
     assert!(matches!(error, NotYet::Invalid(_)), "{error}");
+}
+
+#[test]
+fn own_copy_under_a_former_name_gives_way() {
+    let before = folder(&[("10-lab.conflist", PRIMARY)]);
+    let renamed =
+        Installation { own_file: "02-istio-cni.conflist".to_owned(), ..installation(Place::Own) };
+    for has_primary in [true, false] {
+        let mut folder = installed(&before, Place::Own);
+        if !has_primary {
+            folder.0.remove("10-lab.conflist");
+        }
+        let mut expected = folder.clone();
+        let copy = expected.0.remove("00-istio-cni.conflist").unwrap();
+        expected.0.insert("02-istio-cni.conflist".to_owned(), copy);
+        for change in renamed.changes(&folder.clone()).unwrap() {
+            apply(&mut folder, &change);
+            assert!(is_captured(&folder), "after {change:?}: {folder:?}");
+        }
+        assert_eq!(folder, expected);
+        assert_eq!(renamed.changes(&folder), Ok(vec![]));
+    }
 }
 
 #[test]
@@ -185,8 +218,9 @@ fn entry_of_istio_is_replaced_where_it_is_in_force_and_stays_elsewhere() {
     let istio =
         PRIMARY.replace("}]", "}, {\"type\": \"istio-cni\", \"plugin_log_level\": \"info\"}]");
     let before = folder(&[("10-lab.conflist", &istio)]);
-    for place in [Place::Own, Place::Edit(None)] {
-        let folder = installed(&before, place);
+    for place in [Place::DropIn, Place::Own, Place::Edit(None)] {
+        let folder = installed(&before, place.clone());
+        assert_eq!(installation(place).changes(&folder), Ok(vec![]));
         let entries: Vec<_> = used(&folder).1.into_iter().filter(|it| it["type"] == TYPE).collect();
         assert_eq!(entries, [serde_json::from_str::<Value>(ENTRY).unwrap()]);
     }
