@@ -78,7 +78,11 @@ pub enum Command {
         wait: bool,
     },
     /// Exit with 0 if plugin and configuration are installed; for a readiness probe
-    Ready,
+    Ready {
+        /// Exit with 0 if no file of this node has the plugin's entry
+        #[arg(long)]
+        uninstalled: bool,
+    },
 }
 
 /// Folders and files of the node.

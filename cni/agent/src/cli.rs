@@ -31,7 +31,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let done = match arguments.command {
         Some(Command::Uninstall { purge, wait }) => uninstall::uninstall(&arguments, purge)
             .and_then(|()| if wait { runtime()?.block_on(run::wait_for_end()) } else { Ok(()) }),
-        Some(Command::Ready) => run::ready(&arguments),
+        Some(Command::Ready { uninstalled: true }) => uninstall::is_done(&arguments),
+        Some(Command::Ready { uninstalled: false }) => run::ready(&arguments),
         None => {
             // Fails only if a provider is installed already, which then applies.
             let _ = rustls::crypto::ring::default_provider().install_default();

@@ -75,6 +75,17 @@ pub fn uninstall(arguments: &Arguments, purge: bool) -> Result<()> {
     Ok(())
 }
 
+/// Fails while a file of the node has the plugin's entry.
+pub fn is_done(arguments: &Arguments) -> Result<()> {
+    let paths = Paths::new(arguments)?;
+    let installation = installation(&arguments.configuration, &paths.run_dir, false);
+    let folder = files::read_conf_dir(&paths.conf_dir)?;
+    if let Some(change) = installation.removal(&folder).first() {
+        bail!("{} in {} has the plugin's entry", change.file(), paths.conf_dir.display());
+    }
+    Ok(())
+}
+
 /// Removes what the agent has written, and the folder unless it has files of others.
 fn remove_run_dir(folder: &Path) {
     for name in [SOCKET, READY, LOCK] {

@@ -272,7 +272,9 @@ fn uninstall_is_explicit_and_leaves_the_folders_as_they_were() {
         agent.0.wait().unwrap();
         let left = fs::read_dir(node.conf()).unwrap().count();
         assert!(left > 1 || mode == "edit", "{mode}: its end has removed something");
+        assert!(!node.run(&["ready", "--uninstalled"]).status.success(), "{mode}");
         assert!(node.run(&["uninstall"]).status.success());
+        assert!(node.run(&["ready", "--uninstalled"]).status.success(), "{mode}");
         assert!(node.plugins().join("istio-cni").exists(), "pods may need the plugin");
         assert!(node.run(&["uninstall", "--purge"]).status.success());
         assert!(!node.plugins().join("istio-cni").exists());

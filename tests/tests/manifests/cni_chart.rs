@@ -30,6 +30,9 @@ fn cni_chart_installs_what_kustomize_does() {
     }
     let values = json!({"uninstall": true});
     assert_equal(&templated(&values), &rendered("cni-uninstall", &[]), &values);
+    let values = json!({"uninstall": true, "global": {"platform": "openshift"}});
+    let components: &[&str] = &["../cni/platforms/openshift", "../cni/uninstall"];
+    assert_equal(&templated(&values), &rendered("cni", components), &values);
 }
 
 #[test]

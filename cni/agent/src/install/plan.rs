@@ -48,10 +48,15 @@ pub enum FolderChange {
 }
 
 impl FolderChange {
+    /// Returns the file.
+    pub fn file(&self) -> &str {
+        let (Self::Write { file, .. } | Self::Remove(file)) = self;
+        file
+    }
+
     /// True for a change that the runtime does not notice by itself.
     pub fn is_of_drop_in(&self) -> bool {
-        let (Self::Write { file, .. } | Self::Remove(file)) = self;
-        is_drop_in(file)
+        is_drop_in(self.file())
     }
 }
 
