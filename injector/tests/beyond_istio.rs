@@ -551,6 +551,54 @@ fn capture_request_goes_with_the_capture_and_with_the_injection() {
     assert_eq!(second["metadata"]["annotations"].get(CAPTURE), None);
 }
 
+#[test]
+fn plan_of_the_plugin_is_that_of_the_init_container() {
+    let with_plugin =
+        json!({"pilot": {"cni": {"enabled": true}}, "outrigger": {"captureRequest": "write"}});
+    let of_traffic = |name: &str, value: &str| {
+        let annotation = format!("traffic.sidecar.istio.io/{name}");
+        json!({annotation: value})
+    };
+    let metadata = |text: &str| json!({"proxy.istio.io/config": format!("proxyMetadata: {text}")});
+    for annotations in [
+        json!({}),
+        of_traffic("includeOutboundIPRanges", "10.0.0.0/8,fd00::/8"),
+        of_traffic("excludeOutboundIPRanges", "10.1.0.0/16"),
+        of_traffic("includeInboundPorts", "80,8443"),
+        of_traffic("includeInboundPorts", ""),
+        of_traffic("excludeInboundPorts", "22,9000"),
+        of_traffic("includeOutboundPorts", "443"),
+        of_traffic("excludeOutboundPorts", "3306,5432"),
+        of_traffic("excludeInterfaces", "net1,net2"),
+        of_traffic("kubevirtInterfaces", "net1"),
+        json!({"istio.io/reroute-virtual-interfaces": "net1"}),
+        json!({"sidecar.istio.io/interceptionMode": "TPROXY"}),
+        json!({"status.sidecar.istio.io/port": "0"}),
+        json!({"status.sidecar.istio.io/port": "16000"}),
+        metadata("{ISTIO_META_DNS_CAPTURE: 'true'}"),
+        metadata("{ISTIO_DUAL_STACK: 'true'}"),
+        metadata("{INVALID_DROP: 'true'}"),
+        metadata("{ISTIO_OUTBOUND_OWNER_GROUPS: '0,1000'}"),
+        metadata("{ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE: '101'}"),
+        metadata("{DISABLE_REDIRECTION_ON_LOCAL_LOOPBACK: 'true'}"),
+        json!({"proxy.istio.io/config": "{proxyListenPort: 16001, proxyInboundListenPort: 16006}"}),
+    ] {
+        let pod = pod(&annotations, &json!({}));
+        let own = injected(&json!({}), &pod).pod;
+        let own = container(&own, "istio-init");
+        let env = own["env"].as_array().into_iter().flatten();
+        let env: serde_json::Map<_, _> = env
+            .filter(|variable| variable.get("valueFrom").is_none())
+            .map(|it| (it["name"].as_str().unwrap().to_owned(), it["value"].clone()))
+            .collect();
+        let own = json!({"args": own["args"], "env": env}).to_string();
+        let captured = injected(&with_plugin, &pod).pod;
+        let request = captured["metadata"]["annotations"][CAPTURE].as_str().unwrap();
+        let plan = |request: &str| CaptureRequest::parse(request).unwrap().plan(&facts()).unwrap();
+        assert_eq!(plan(request), plan(&own), "{annotations}");
+    }
+}
+
 fn facts() -> NetworkFacts {
     NetworkFacts {
         addresses: vec!["10.0.0.7".parse().unwrap()],

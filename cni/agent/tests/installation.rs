@@ -102,6 +102,31 @@ fn program_that_removes_the_entry_all_the_time_is_named() {
 }
 
 #[test]
+fn entry_stays_while_the_primary_is_rewritten_100_times_a_second() {
+    for mode in ["own", "dropin"] {
+        let node = Node::new();
+        let _agent = node.agent(&["--config-mode", mode]);
+        node.wait_until("it is installed", |node| node.is_ready() && node.is_called());
+        let text = |number: usize| PRIMARY.replace("1.0.0", ["0.4.0", "1.0.0"][number % 2]);
+        for number in 0..200 {
+            let (text, new) = (text(number), node.file("new"));
+            match number % 3 {
+                0 => fs::write(&new, text).and_then(|()| fs::rename(new, node.primary())),
+                1 => fs::write(node.primary(), text),
+                _ => fs::remove_file(node.primary()).and_then(|()| fs::write(node.primary(), text)),
+            }
+            .unwrap();
+            node.is_in_one_piece();
+            assert!(node.is_called(), "{mode}: rewrite {number}");
+            thread::sleep(Duration::from_millis(10));
+        }
+        node.wait_until("the last one is in force", |node| {
+            node.is_ready() && (mode == "dropin" || node.copies(&text(199)))
+        });
+    }
+}
+
+#[test]
 fn two_agents_agree() {
     let node = Node::new();
     let mut agents = vec![node.agent(&[]), node.agent(&[])];

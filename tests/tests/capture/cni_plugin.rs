@@ -209,6 +209,15 @@ fn call_without_a_result_ends_with_an_error_that_names_the_pod() {
     );
 }
 
+/// A runtime takes an empty result for a failed call only if the exit code says so.
+#[test]
+fn result_that_cannot_be_written_is_a_failed_call() {
+    let mut plugin = Command::new(build("cni"));
+    plugin.env_clear().env("CNI_COMMAND", "VERSION").stdin(Stdio::null());
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    assert_eq!(plugin.stdout(full).status().unwrap().code(), Some(1));
+}
+
 #[test]
 fn pods_without_a_sidecar_are_left_as_they_are() {
     let pod = Pod::create();

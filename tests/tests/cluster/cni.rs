@@ -1,10 +1,10 @@
 //! Capture by the CNI plugin `istio-cni`, which `install-cni` installs on the node.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
+use std::{fs, io};
 
 use anyhow::{Context, Result, ensure};
 use e2e::cluster::Cluster;
@@ -39,11 +39,14 @@ pub(crate) fn cni_plugin_captures_pods_without_privileges(fixture: &Fixture) -> 
         namespace.apply(&checking_pod(cluster, name, number % 2 == 0)?.to_string())?;
         // In the middle of whatever it does.
         agent.process.kill()?;
+        undo(cluster, number)?;
         agent.process.start_again(cluster.folder())?;
     }
     for name in early.iter().chain(&late) {
         succeeds_at_once(&namespace, name)?;
     }
+    let network = "network.conflist";
+    fs::write(cluster.network_configurations().join(network), &before[network])?;
     for name in &early {
         wait::until("the repair is recorded", PATIENCE, || {
             let events = namespace.kubectl(&[
@@ -93,6 +96,30 @@ pub(crate) fn cni_plugin_captures_pods_without_privileges(fixture: &Fixture) -> 
     agent.succeeds(&["uninstall", "--purge"])?;
     ensure!(!cluster.network_plugins().join("istio-cni").exists(), "the plugin is there");
     namespace.delete()
+}
+
+/// Undoes a part of the installation, as other programs of a node do.
+fn undo(cluster: &Cluster, number: usize) -> Result<()> {
+    let configurations = cluster.network_configurations();
+    match number % 4 {
+        0 => fs::remove_file(configurations.join("00-istio-cni.conflist")).or_else(is_absent)?,
+        1 => fs::remove_file(cluster.network_plugins().join("istio-cni")).or_else(is_absent)?,
+        2 => {
+            let (file, new) =
+                (configurations.join("network.conflist"), configurations.join("network.new"));
+            // The same network in another layout.
+            let text = fs::read_to_string(&file)?;
+            fs::write(&new, text.trim_end().to_owned() + &"\n".repeat(1 + number % 3))?;
+            fs::rename(&new, &file)?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The agent was killed before it wrote the file.
+fn is_absent(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
 /// A server and a client with sidecars, injected with the values of the component `cni`.
