@@ -13,6 +13,7 @@ use e2e::skipped_tests;
 use e2e::sockets::Transport::{Tcp, Udp};
 use e2e::wait::until;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::flags::{APP, PROXY, check, owned_by};
 use crate::pod::From::World;
@@ -117,7 +118,7 @@ fn check_finds_rules_that_are_gone() {
 fn reference_client_carries_out_every_operation() {
     let pod = Pod::create();
     let clean = pod.dump();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = TempDir::new().unwrap();
     let entry = json!({"type": "istio-cni", "capabilities": {ANNOTATIONS: true, "dns": true}});
     // Debian's plugins are older than the operations of 1.1.
     let chained = json!({"cniVersion": "1.0.0", "plugins": [{"type": "loopback"}, entry]});
@@ -126,19 +127,9 @@ fn reference_client_carries_out_every_operation() {
         list["name"] = name.into();
         fs::write(folder.path().join(name).with_extension("conflist"), list.to_string()).unwrap();
     }
-    fs::copy(build("cni"), folder.path().join("istio-cni")).unwrap();
-    let annotations = config(&request(&Settings::injected()))["runtimeConfig"].take();
-    let client = Programs::find().unwrap().cnitool().unwrap();
     let call = |operation: &str| {
-        let mut client = Command::new(&client);
         let list = if ["gc", "status"].contains(&operation) { "alone" } else { "chained" };
-        client.args([operation, list]).arg(path(&pod)).env_clear();
-        client.env("NETCONFPATH", folder.path()).env("CNI_IFNAME", "lo");
-        client.env("CNI_PATH", format!("{}:/usr/lib/cni", folder.path().display()));
-        client.env("CNI_ARGS", "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web");
-        let output = client.env("CAP_ARGS", annotations.to_string()).output().unwrap();
-        let messages = String::from_utf8(output.stderr).unwrap();
-        output.status.success().then(|| String::from_utf8(output.stdout).unwrap()).ok_or(messages)
+        call_by_client(&folder, &pod, operation, list)
     };
     call("status").unwrap();
     let result: Value = serde_json::from_str(&call("add").unwrap()).unwrap();
@@ -157,6 +148,27 @@ fn reference_client_carries_out_every_operation() {
     assert!(differs.contains("the rules differ from the plan"), "{differs}");
     call("gc").unwrap();
     call("del").unwrap();
+}
+
+/// libcni 1.3 appends the plugins of a folder with the network's name. A list may have no version.
+#[test]
+fn reference_client_calls_the_plugin_by_a_drop_in() {
+    for version in [json!("1.0.0"), json!("0.2.0"), Value::Null] {
+        let pod = Pod::create();
+        let folder = TempDir::new().unwrap();
+        let mut list =
+            json!({"cniVersion": version, "name": "lab", "plugins": [{"type": "loopback"}]});
+        if version.is_null() {
+            list.as_object_mut().unwrap().remove("cniVersion");
+        }
+        fs::write(folder.path().join("10-lab.conflist"), list.to_string()).unwrap();
+        fs::create_dir(folder.path().join("lab")).unwrap();
+        let entry = json!({"type": "istio-cni", "capabilities": {ANNOTATIONS: true, "dns": true}});
+        fs::write(folder.path().join("lab/50-istio-cni.conf"), entry.to_string()).unwrap();
+        call_by_client(&folder, &pod, "add", "lab").unwrap();
+        check(&pod, &[(World, Tcp, "192.168.77.2:80", "pod:15006 192.168.77.2:80")]);
+        call_by_client(&folder, &pod, "del", "lab").unwrap();
+    }
 }
 
 #[test]
@@ -240,7 +252,7 @@ fn pods_without_a_sidecar_are_left_as_they_are() {
 fn plugin_can_be_replaced_while_it_is_called() {
     let pod = Pod::create();
     let config = config(&request(&Settings::injected())).to_string();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = TempDir::new().unwrap();
     let program = folder.path().join("istio-cni");
     fs::copy(build("cni"), &program).unwrap();
     let script = "while cp \"$1\" new && mv new istio-cni; do :; done";
@@ -350,6 +362,28 @@ impl Drop for UserNamespace {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Calls the plugins of a list by the client of libcni. Returns its output, or its messages.
+fn call_by_client(
+    folder: &TempDir,
+    pod: &Pod,
+    operation: &str,
+    list: &str,
+) -> Result<String, String> {
+    let program = folder.path().join("istio-cni");
+    if !program.exists() {
+        fs::copy(build("cni"), program).unwrap();
+    }
+    let annotations = config(&request(&Settings::injected()))["runtimeConfig"].take();
+    let mut client = Command::new(Programs::find().unwrap().cnitool().unwrap());
+    client.args([operation, list]).arg(path(pod)).env_clear();
+    client.env("NETCONFPATH", folder.path()).env("CNI_IFNAME", "lo");
+    client.env("CNI_PATH", format!("{}:/usr/lib/cni", folder.path().display()));
+    client.env("CNI_ARGS", "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web");
+    let output = client.env("CAP_ARGS", annotations.to_string()).output().unwrap();
+    let messages = String::from_utf8(output.stderr).unwrap();
+    output.status.success().then(|| String::from_utf8(output.stdout).unwrap()).ok_or(messages)
 }
 
 /// Adds the pod to the network, as a runtime does.
