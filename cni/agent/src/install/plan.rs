@@ -77,6 +77,11 @@ pub enum NotYet {
     /// The file to edit is absent.
     #[error("{0} of --cni-conf-name is not there yet")]
     NoFile(String),
+    /// The file to write is of another program.
+    #[error(
+        "{0} is the configuration of another plugin; hint: choose another name by --cni-conf-name"
+    )]
+    Foreign(String),
     /// The runtime would not use our copy.
     #[error(
         "--istio-owned-cni-config-filename {own} sorts behind {primary}, so the runtime does not \
@@ -149,7 +154,7 @@ impl Installation {
             let is_removed = |file: &str, entry: &Value| file == primary.file || is_ours(entry);
             changes.extend(without_entries(folder, |file| !self.is_own(file), is_removed));
         }
-        if folder.text(STANDALONE).is_some()
+        if folder.text(STANDALONE).is_some_and(is_our_plugin)
             && !matches!(&self.place, Place::Standalone(file) if file == STANDALONE)
         {
             changes.push(FolderChange::Remove(STANDALONE.to_owned()));
@@ -172,7 +177,11 @@ impl Installation {
                 .map_err(|error| NotYet::List { file: file.to_owned(), error })
         };
         match (&self.place, primary) {
-            (Place::Standalone(file), _) => Ok(write(file, self.standalone())),
+            (Place::Standalone(file), _) => match folder.0.get(file) {
+                Some(Ok(text)) if type_of(text) == TYPE => Ok(write(file, self.standalone())),
+                None => Ok(write(file, self.standalone())),
+                Some(_) => Err(NotYet::Foreign(file.clone())),
+            },
             (Place::Own, None) => {
                 let (file, copy) = self.copy(folder).ok_or(NotYet::NoPrimary)?;
                 if file == self.own_file && copy.has_entry(&self.entry) {
@@ -265,7 +274,7 @@ impl Installation {
             Place::Standalone(file) => file,
             _ => STANDALONE,
         };
-        if folder.text(standalone).is_some() {
+        if folder.text(standalone).is_some_and(is_our_plugin) {
             changes.push(FolderChange::Remove(standalone.to_owned()));
         }
         changes
@@ -303,6 +312,16 @@ fn without_entries<'a>(
         let without = list.without_entries(|entry| is_removed(file, entry));
         (without != text).then(|| FolderChange::Write { file: file.clone(), text: without })
     })
+}
+
+/// Returns the type of a configuration with one plugin; empty for other text.
+fn type_of(text: &str) -> String {
+    let config: Value = serde_json::from_str(text).unwrap_or_default();
+    config["type"].as_str().unwrap_or_default().to_owned()
+}
+
+fn is_our_plugin(text: &str) -> bool {
+    serde_json::from_str(text).is_ok_and(|config| is_ours(&config))
 }
 
 fn has_our_entry(text: &str) -> bool {

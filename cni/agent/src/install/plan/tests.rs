@@ -195,6 +195,19 @@ fn lists_that_cannot_take_the_entry_are_named_with_a_hint() {
 }
 
 #[test]
+fn standalone_file_replaces_none_of_another_plugin() {
+    let alone = |file: &str| installation(Place::Standalone(file.to_owned()));
+    let istio = r#"{"type":"istio-cni","name":"istio-cni"}"#;
+    let before = folder(&[("10-lab.conflist", PRIMARY), (STANDALONE, istio)]);
+    let error = alone("10-lab.conflist").changes(&before).unwrap_err();
+    assert_eq!(error, NotYet::Foreign("10-lab.conflist".to_owned()));
+    // That of Istio is replaced in its place, and stays elsewhere.
+    assert_eq!(alone(STANDALONE).changes(&before).unwrap().len(), 1);
+    assert_eq!(alone(STANDALONE).removal(&before), []);
+    assert_eq!(installed(&before, Place::Own).text(STANDALONE), Some(istio));
+}
+
+#[test]
 fn plugin_that_wants_to_be_last_stays_behind_the_entry() {
     let other = |folder: &ConfDir| {
         let changed = folder.text("10-lab.conflist").unwrap();
