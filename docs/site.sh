@@ -15,6 +15,9 @@ pages="$book/pages"
 mkdir "$pages"
 cp --recursive ./*.md LICENSE docs manifests "$pages"
 mv "$pages/docs/book.toml" "$pages/docs/outrigger.css" "$book"
+# mdBook names a README.md index.html, but leaves the links to it. The contents are beside each page.
+find "$pages" -name '*.md' -exec sed --in-place --regexp-extended \
+    's#(\]\([^)]*)README\.md([)\#])#\1index.md\2#g; s#\]\(docs/SUMMARY\.md\)#](index.md)#g' {} +
 # The paths of docs/SUMMARY.md are those from docs/; mdBook wants them from the root. Its last entry has the decisions.
 {
     sed -E 's#\]\(\.\./#](/#; s#\]\(([^/)][^)]*)#](docs/\1#; s#\]\(/#](#' docs/SUMMARY.md

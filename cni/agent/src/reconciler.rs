@@ -157,8 +157,13 @@ impl Reconciler {
         let attempt = tokio::task::spawn_blocking(move || repair(&attachments, &attempted)).await;
         let attempt = attempt.unwrap_or_else(|error| Err(RepairError::Thread(error.to_string())));
         match attempt {
-            // The namespaces of earlier sandboxes may be known still.
-            Err(RepairError::NoSandbox | RepairError::OtherPod(_)) => true,
+            // Its sandbox is being made, and those of earlier ones may be known still. After a failed
+            // validation it was made, so this is an error.
+            Err(RepairError::NoSandbox | RepairError::OtherPod(_))
+                if pod.validation != Validation::Failed =>
+            {
+                true
+            }
             Ok(Capture::InForce) => {
                 self.reported.remove(&pod.uid);
                 false

@@ -35,7 +35,10 @@ pub enum RepairError {
     #[error("{0}")]
     Request(String),
     /// No sandbox of the pod is known yet.
-    #[error("no network namespace of the pod is known")]
+    #[error(
+        "no network namespace of the pod is known; hint: the runtime's cache of attachments may be in \
+         another folder than --mounted-cni-cache-dir"
+    )]
     NoSandbox,
     /// The namespace cannot be entered.
     #[error("network namespace {}: {error}", path.display())]

@@ -34,6 +34,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("kubectl -n istio-system delete daemonset", "needs Istio's node agent"),
     ("kubectl -n istio-system logs", "needs a node"),
     ("kubectl -n istio-system port-forward", "needs a node"),
+    ("kubectl -n shop rollout status", "needs a node"),
     ("kubectl debug", "needs a node"),
     ("kubectl drain", "needs a node"),
     ("kubectl exec", "needs a node: the stories in tests/tests/cluster run such commands"),

@@ -28,6 +28,11 @@ fn pages_load_without_errors_and_other_hosts() {
         wrong.extend(title.as_str().is_none().then(|| format!("{link}: it has no title")));
         let broken = browser.evaluate(BROKEN_IMAGES).unwrap();
         wrong.extend((broken != 0).then(|| format!("{link}: {broken} images are missing")));
+        for target in browser.evaluate(LINKS).unwrap().as_array().unwrap() {
+            let target = target.as_str().unwrap();
+            let path = target.strip_prefix("file://").filter(|path| !Path::new(path).exists());
+            wrong.extend(path.map(|path| format!("{link}: {path} is not there")));
+        }
         let own = |url: &&String| url.starts_with("file:") || url.starts_with("data:");
         let foreign = visit.requests.iter().filter(|url| !own(url));
         wrong.extend(foreign.map(|url| format!("{link}: it asks for {url}")));
@@ -104,6 +109,8 @@ const LOOKED_AT: [&str; 7] = [
 /// Width and height in CSS pixels.
 const WIDE: (u64, u64) = (1280, 900);
 const PHONE: (u64, u64) = (390, 844);
+/// Addresses of the links in the text, without their anchors.
+const LINKS: &str = "[...document.querySelectorAll('main a[href]')].map(link => decodeURI(link.href.split('#')[0]))";
 const BROKEN_IMAGES: &str =
     "[...document.images].filter(image => image.complete && !image.naturalWidth).length";
 const SCROLLED_TABLES: &str = "[...document.querySelectorAll('.table-wrapper')]

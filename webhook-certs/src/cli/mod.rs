@@ -83,11 +83,12 @@ enum Command {
 #[derive(Debug, Args)]
 #[command(after_help = STATUS_HELP, mut_args(without_server_flag))]
 struct StatusArgs {
-    #[command(flatten)]
-    cluster: ClusterArgs,
     /// Format of the output.
     #[arg(short, long, value_enum, default_value_t)]
     output: OutputFormat,
+    // Last, because its heading applies to the fields behind it.
+    #[command(flatten)]
+    cluster: ClusterArgs,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -102,8 +103,6 @@ enum OutputFormat {
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_HELP, mut_args(without_server_flag))]
 struct RotateArgs {
-    #[command(flatten)]
-    cluster: ClusterArgs,
     /// Withdraw trust from a CA as soon as every replica has a leaf of another one, instead of when
     /// its last leaf has expired. For a key that may have leaked. NUMBER is at the end of the CA's
     /// name; without it the signing CA is revoked. NUMBER is required while the previous CA is
@@ -116,6 +115,9 @@ struct RotateArgs {
         default_missing_value = RevokeTarget::ACTIVE,
     )]
     revoke: Option<RevokeTarget>,
+    // Last, because its heading applies to the fields behind it.
+    #[command(flatten)]
+    cluster: ClusterArgs,
 }
 
 /// CA to revoke.

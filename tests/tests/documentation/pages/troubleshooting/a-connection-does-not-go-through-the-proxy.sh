@@ -1,1 +1,2 @@
 istio-init -i '*' -b '*'
+iptables -t nat -D OUTPUT -j ISTIO_OUTPUT
