@@ -89,7 +89,7 @@ async fn from_environment(flags: &ClientFlags) -> anyhow::Result<Config> {
                 return Config::incluster().map_err(|_| {
                     let context = context.map(|name| format!("--context {name}: "));
                     let context = context.unwrap_or_default();
-                    anyhow!("{context}{NO_KUBECONFIG}: {}{NAME_ONE}", with_causes(&error))
+                    anyhow!("{context}{NO_KUBECONFIG} ({}){NAME_ONE}", with_causes(&error))
                 });
             }
         },
@@ -163,4 +163,5 @@ async fn injector(
 }
 
 const NAME_ONE: &str = "\n  hint: name a kubeconfig with --kubeconfig";
-const NO_KUBECONFIG: &str = "no cluster: neither --kubeconfig, KUBECONFIG nor ~/.kube/config";
+const NO_KUBECONFIG: &str =
+    "no cluster: --kubeconfig is not set, and neither KUBECONFIG nor ~/.kube/config can be read";

@@ -31,7 +31,8 @@ impl Completion {
         // The generator for bash loses the subcommands of a name with a hyphen.
         let generated =
             if self.shell == Shell::Bash { name.replace('-', "_") } else { name.into() };
-        let mut command = visible(&program.command()).name(generated.clone());
+        let mut command =
+            visible(&program.command(), Command::visible_aliases).name(generated.clone());
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut command, generated.clone(), &mut script);
         let script = String::from_utf8(script).context("the script is not UTF-8");
@@ -52,7 +53,8 @@ pub(super) fn complete_for_kubectl(
         args.push(OsString::new());
     }
     let (last, here) = (args.len() - 1, std::env::current_dir().ok());
-    let mut command = visible(&Program::KubectlCompletion.command());
+    // A visible alias would be offered in place of the name.
+    let mut command = visible(&Program::KubectlCompletion.command(), Command::aliases);
     let found = engine::complete(&mut command, args, last, here.as_deref());
     let found = found.context("completing the last word").map_err(Failure::from_error)?;
     let lines = found.iter().map(|candidate| {
@@ -65,13 +67,14 @@ pub(super) fn complete_for_kubectl(
 }
 
 /// Returns the commands and flags that are not hidden.
-fn visible(command: &Command) -> Command {
+fn visible(command: &Command, alias: fn(Command, Vec<String>) -> Command) -> Command {
     let args = command.get_arguments().filter(|arg| !arg.is_hide_set()).cloned();
-    let inner = command.get_subcommands().filter(|inner| !inner.is_hide_set()).map(visible);
+    let inner = command.get_subcommands().filter(|inner| !inner.is_hide_set());
+    let inner = inner.map(|inner| visible(inner, alias));
     let aliases = command.get_visible_aliases().map(str::to_owned);
     let about = command.get_about().cloned().unwrap_or_default();
     let shown = Command::new(command.get_name().to_owned()).about(about);
-    shown.visible_aliases(aliases.collect::<Vec<_>>()).args(args).subcommands(inner)
+    alias(shown, aliases.collect()).args(args).subcommands(inner)
 }
 
 /// The last line of the answer to kubectl: the shell adds no names of files.
@@ -118,5 +121,8 @@ mod tests {
         assert_eq!(levels, "Info\t\nWarning\t\nError\t\n:4\n");
         assert_eq!(completed(&["kube-inject", "--log_r"]), ":4\n");
         assert!(completed(&[""]).contains("kube-inject\t"));
+        let parts = completed(&["proxy-config", ""]);
+        assert!(parts.contains("cluster\t") && !parts.contains("c\tc"), "{parts}");
+        assert_eq!(completed(&["pc", "bootst"]).split('\t').next(), Some("bootstrap"));
     }
 }

@@ -16,7 +16,7 @@ use crate::{Failure, Streams, cluster, output};
 /// has refused the newest ones and uses earlier ones. NOT SENT: it has not asked for them.
 #[derive(Debug, Args)]
 pub(super) struct ProxyStatus {
-    /// A pod, in the given namespace or as NAME.NAMESPACE [default: all]
+    /// A pod, as NAME.NAMESPACE, or NAME with -n [default: all]
     #[arg(value_name = "POD[.NAMESPACE]")]
     pod: Option<String>,
     /// Show the proxies of all namespaces, as without --namespace

@@ -17,6 +17,13 @@ pub(super) fn usage_error(mut usage: clap::Error) -> String {
     if suggested.is_some_and(|flag| is_hidden(&Cli::command(), &flag)) {
         usage.remove(ContextKind::SuggestedArg);
     }
+    if let Some(ContextValue::String(word)) = usage.get(ContextKind::InvalidSubcommand)
+        && let Some(path) = inner_command(&Cli::command(), word)
+    {
+        let hint = format!("  hint: the command is {path}\n");
+        usage.remove(ContextKind::SuggestedSubcommand);
+        return format!("{}\n{hint}", usage.render().to_string().trim_end());
+    }
     let text = usage.render().to_string();
     let invalid = match usage.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(word)) if usage.kind() == ErrorKind::UnknownArgument => word,
@@ -27,6 +34,15 @@ pub(super) fn usage_error(mut usage: clap::Error) -> String {
         return format!("{}\n  hint: name files with -f: -f {invalid}\n", text.trim_end());
     }
     text
+}
+
+/// Returns the name of a command with this one in it, and this one.
+fn inner_command(command: &Command, name: &str) -> Option<String> {
+    command.get_subcommands().find_map(|outer| {
+        let inner = outer.get_subcommands().find(|inner| inner.get_name() == name)?;
+        let short = outer.get_visible_aliases().next().unwrap_or(outer.get_name());
+        (!inner.is_hide_set()).then(|| format!("{short} {name}"))
+    })
 }
 
 fn is_hidden(command: &Command, flag: &str) -> bool {

@@ -18,7 +18,7 @@ pub(super) struct Why {
     /// Name of a cluster, listener or route table: `istioctl proxy-config` lists them
     #[arg(value_name = "RESOURCE")]
     resource: String,
-    /// The proxy's pod, in the given namespace or as NAME.NAMESPACE
+    /// The proxy's pod, as NAME.NAMESPACE, or NAME with -n
     #[arg(long, value_name = "POD[.NAMESPACE]")]
     proxy: String,
     #[command(flatten)]

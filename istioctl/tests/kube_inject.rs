@@ -253,7 +253,7 @@ fn unreachable_cluster_is_named_with_its_flag() {
                       clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]}";
     fs::write(&file, kubeconfig).unwrap();
     let unreachable = format!(
-        "error: --kubeconfig {}, server http://127.0.0.1:1/: mutatingwebhookconfigurations: ",
+        "error: --kubeconfig {}, server http://127.0.0.1:1/: mutatingwebhookconfigurations: tcp connect error",
         path(&file)
     );
     for (args, expected) in [
@@ -261,7 +261,7 @@ fn unreachable_cluster_is_named_with_its_flag() {
         (&["-c", "/nowhere/config"], "error: --kubeconfig /nowhere/config: "),
         (
             &["--context", "other"],
-            "error: --context other: no cluster: neither --kubeconfig, KUBECONFIG nor ",
+            "error: --context other: no cluster: --kubeconfig is not set, and neither ",
         ),
         (&["--meshConfigMapName=istio"], "error: no cluster: "),
         (&["--injectConfigMapName", "mine"], "error: no cluster: "),

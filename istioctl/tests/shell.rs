@@ -22,7 +22,13 @@ fn program_has_three_names() {
     let folder = Folder::new();
     let mut shown = String::new();
     for name in ["istioctl", "outrigger", "kubectl-outrigger"] {
-        for args in [&["tag", "--help"][..], &["tag", "set"], &["kube-injekt"], &["--version"]] {
+        for args in [
+            &["tag", "--help"][..],
+            &["tag", "set"],
+            &["kube-injekt"],
+            &["check-inject"],
+            &["--version"],
+        ] {
             let ran = folder.run(name, args);
             writeln!(shown, "$ {name} {}\n{}", args.join(" "), text(&ran)).unwrap();
         }

@@ -28,7 +28,7 @@ pub fn with_causes(error: &(dyn Error + 'static)) -> String {
 /// True if a request to the API server had no answer.
 pub fn is_unanswered(error: &(dyn Error + 'static)) -> bool {
     let mut errors = std::iter::successors(Some(error), |&error| error.source());
-    errors.any(|error| matches!(error.downcast_ref(), Some(kube::Error::Service(_))))
+    errors.any(|error| matches!(of_client(error), Some(kube::Error::Service(_))))
 }
 
 fn message(error: &(dyn Error + 'static)) -> String {
@@ -38,7 +38,7 @@ fn message(error: &(dyn Error + 'static)) -> String {
         let problem = problem.lines().next().unwrap_or_default();
         return format!("not a kubeconfig: {}", problem.trim_start_matches("error: "));
     }
-    let status = match error.downcast_ref() {
+    let status = match of_client(error) {
         Some(kube::Error::Api(status)) => Some(status),
         // The source of `kube::Error::Api`.
         _ => error.downcast_ref::<Box<Status>>(),
@@ -49,9 +49,14 @@ fn message(error: &(dyn Error + 'static)) -> String {
 
 /// True for an error that says nothing which its cause does not.
 fn is_layer(error: &(dyn Error + 'static), message: &str) -> bool {
-    matches!(error.downcast_ref(), Some(kube::Error::Service(_)))
+    matches!(of_client(error), Some(kube::Error::Service(_)))
         || matches!(of_kubeconfig(error), Some(KubeconfigError::ReadConfig(..)))
         || message.starts_with("client error (")
+}
+
+/// Returns the client's error, also from the box of our own error.
+fn of_client<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a kube::Error> {
+    error.downcast_ref().or_else(|| error.downcast_ref::<Box<kube::Error>>().map(|it| &**it))
 }
 
 /// Returns the client's error about a kubeconfig, also from the box of our own error.

@@ -1,6 +1,7 @@
 //! Errors of requests to a cluster.
 
 use kube::core::Status;
+use kube_access::with_causes;
 
 /// Error of a request to a cluster, with a message for users.
 #[derive(Debug, thiserror::Error)]
@@ -9,8 +10,8 @@ pub enum ClusterError {
     #[error("{}", .0.message)]
     Refused(Box<Status>),
     /// There is no valid response.
-    #[error(transparent)]
-    Failed(Box<kube::Error>),
+    #[error("{}", with_causes(.0.as_ref()))]
+    Failed(#[source] Box<kube::Error>),
 }
 
 impl From<kube::Error> for ClusterError {

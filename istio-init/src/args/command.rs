@@ -240,8 +240,8 @@ fn question_flags() -> Vec<Arg> {
         ),
         value("to", "ADDRESS:PORT", "Destination")
             .required(true)
-            .value_parser(|text: &str| address(text)),
-        value("from", "ADDRESS:PORT", "Source [default: any]")
+            .value_parser(|text: &str| text.parse::<SocketAddr>().map_err(|_| ENDPOINT)),
+        value("from", "ADDRESS[:PORT]", "Source [default: any]")
             .value_parser(|text: &str| address(text)),
         value(
             "interface",
@@ -282,8 +282,10 @@ fn one<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, id: &str) -> Opti
 /// Parses an address with an optional port; the default is port 0.
 fn address(text: &str) -> Result<SocketAddr, &'static str> {
     let alone = || text.parse().map(|address| SocketAddr::new(address, 0));
-    text.parse().or_else(|_| alone()).map_err(|_| "expected 10.0.0.1:80 or [fd00::1]:80")
+    text.parse().or_else(|_| alone()).map_err(|_| ENDPOINT)
 }
+
+const ENDPOINT: &str = "expected 10.0.0.1:80 or [fd00::1]:80";
 
 /// Replaces `-o FORMAT` by `--output`. In Istio, `-o` excludes outbound ports; no format is a port,
 /// so both are accepted. A word that begins with a letter is meant as a format.

@@ -187,7 +187,13 @@ impl Values {
         words.push_str(noun);
         let start = words.len() - noun.len();
         for (index, value) in self.values.iter().enumerate() {
-            if index > 0 && words.len() - start + value.len() > most {
+            if index > 0 && words.len() - start + ", ".len() + value.len() > most {
+                if words.len() - start > most {
+                    while words.len() > start + most {
+                        words.pop();
+                    }
+                    words.push('…');
+                }
                 let more = (self.values.len() - index).to_string();
                 words.push_str(&[" and ", &more, " more"].concat());
                 return;

@@ -198,8 +198,14 @@ impl Picture {
         }
     }
 
-    /// Adds the protocol to the names of lanes that only differ in it: the proxy gets TCP.
+    /// Adds the protocol to the names of lanes: apart from DNS, the proxy gets TCP.
     fn name_protocols(&mut self) {
+        for lane in &mut self.lanes {
+            if let LanePath::InboundCaptured(_) | LanePath::OutboundCaptured(_) = lane.path {
+                let addresses = lane.packets.iter_mut().filter(|values| values.noun.is_empty());
+                addresses.for_each(|values| values.noun = "TCP to");
+            }
+        }
         for captured in 0..self.lanes.len() {
             for other in 0..self.lanes.len() {
                 let [lane, past] = [&self.lanes[captured], &self.lanes[other]];

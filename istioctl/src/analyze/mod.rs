@@ -7,7 +7,7 @@ mod snapshot;
 
 use std::path::PathBuf;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
 use clap::{ArgAction, Args, ValueEnum};
 use injector::analysis::analyze;
 use injector::analysis::message::{Level, Message, MessageOrigin};
@@ -113,7 +113,11 @@ impl Analyze {
             let read = cluster::ask(cluster_client.flags, async |Cluster { client, name }| {
                 self.read(snapshot, client, cluster_client, streams).await.context(name)
             });
-            read.map_err(Failure::from_error)?
+            read.map_err(|error| {
+                let is_hinted = !files.is_empty() && !cluster::is_configured();
+                let error = if is_hinted { anyhow!("{error:#}{FILES_ALONE}") } else { error };
+                Failure::from_error(error)
+            })?
         } else {
             let namespace = match cluster_client.namespace {
                 "" => "default",
@@ -205,6 +209,7 @@ fn is_of(origin: &MessageOrigin, namespace: &str) -> bool {
     }
 }
 
+const FILES_ALONE: &str = "; --use-kube=false looks at the files alone";
 const NOTHING: &str = "error: --use-kube=false needs files\n  hint: name files or directories";
 
 const EXAMPLES: &str = "\

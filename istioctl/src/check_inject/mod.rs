@@ -38,7 +38,7 @@ use crate::{Failure, Streams, cluster, output};
 #[command(mut_arg("filename", |it| it.required(false)))]
 #[command(group(ArgGroup::new("pod").required(true).args(["target", "labels", "selector", "filename"])))]
 pub(super) struct CheckInject {
-    /// A pod, or a workload as deployment/NAME, in the given namespace or as NAME.NAMESPACE
+    /// A pod, or a workload as deployment/NAME, as NAME.NAMESPACE, or NAME with -n
     #[arg(value_name = "[TYPE/]NAME[.NAMESPACE]")]
     target: Option<String>,
     /// Labels of a pod, which need not exist
@@ -49,7 +49,13 @@ pub(super) struct CheckInject {
     #[arg(long, value_name = "SELECTOR")]
     selector: Option<String>,
     /// With --selector, the pods of all namespaces
-    #[arg(short = 'A', long, requires = "selector", conflicts_with = "namespace")]
+    #[arg(
+        short = 'A',
+        long,
+        requires = "selector",
+        // A missing selector is no error for clap beside another argument of its group.
+        conflicts_with_all = ["namespace", "target", "labels", "filename"]
+    )]
     all_namespaces: bool,
     #[command(flatten)]
     files: InputFlags,

@@ -52,7 +52,7 @@ enum DescribeCommand {
 #[command(mut_arg("filename", |it| it.required(false)))]
 #[command(group(ArgGroup::new("described").required(true).args(["target", "filename"])))]
 struct DescribePod {
-    /// The pod, in the given namespace or as NAME.NAMESPACE
+    /// The pod, as NAME.NAMESPACE, or NAME with -n
     #[arg(value_name = "NAME[.NAMESPACE]")]
     target: Option<String>,
     #[command(flatten)]

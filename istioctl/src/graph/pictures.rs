@@ -41,9 +41,9 @@ pub(super) fn svg(graph: &MeshGraph) -> String {
         y += 40;
     }
     svg.arrow("in", 20, 70, y + 12);
-    svg.text("s", 80, y + 16, "mutual TLS");
-    svg.arrow("past", 180, 230, y + 12);
-    svg.text("s", 240, y + 16, "plain text is accepted too");
+    svg.text("s", 80, y + 16, "mutual TLS alone");
+    svg.arrow("past", 200, 250, y + 12);
+    svg.text("s", 260, y + 16, "plain text is accepted, alone or too");
     svg.finish([WIDTH, y + 32], TITLE, &graph.sentences())
 }
 
@@ -61,7 +61,8 @@ fn draw(svg: &mut Svg, service: &ServiceNode, port: &PortNode, row: u32) {
         svg.text("s", SERVICE + 214, y + 4, "no endpoint");
         return;
     }
-    svg.arrow("in", SERVICE + 190, SERVICE + 230, y);
+    // In the colour of the box, which says nothing about protection.
+    svg.arrow("box", SERVICE + 190, SERVICE + 230, y);
     svg.rect("box", [SERVICE + 230, y - 17, 180, 34]);
     svg.text("m", SERVICE + 320, y + 4, &fitted(&endpoints, 24));
 }

@@ -12,7 +12,7 @@ use crate::{Failure, pod_port};
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("origin").required(true)))]
 pub(super) struct Source {
-    /// A pod, in the given namespace or as NAME.NAMESPACE
+    /// A pod, as NAME.NAMESPACE, or NAME with -n
     #[arg(value_name = "POD[.NAMESPACE]", group = "origin")]
     pod: Option<String>,
     /// A file with the dump of Envoy's admin interface
