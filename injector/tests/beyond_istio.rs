@@ -491,6 +491,21 @@ fn user_supplied_native_sidecar_keeps_its_place() {
 }
 
 #[test]
+fn items_without_a_name_stay_for_the_api_server_to_reject() {
+    for (list, items) in [
+        ("volumes", json!([{"nme": "data", "emptyDir": {}}])),
+        ("volumes", json!([{"emptyDir": {}}, {"secret": {"secretName": "s"}}])),
+        ("initContainers", json!([{"image": "c"}, {"image": "d"}])),
+    ] {
+        let after = injected(&json!({}), &pod(&json!({}), &json!({ list: items }))).pod;
+        let kept = after["spec"][list].as_array().unwrap();
+        for item in items.as_array().unwrap() {
+            assert!(kept.contains(item), "{list}: {item}: {kept:?}");
+        }
+    }
+}
+
+#[test]
 fn capture_request_is_what_the_validation_container_checks() {
     let values =
         json!({"pilot": {"cni": {"enabled": true}}, "outrigger": {"captureRequest": "write"}});

@@ -6,7 +6,7 @@ use std::{fmt, fs};
 use anyhow::{Context, ensure};
 use documents::yaml;
 use injector::manifest::{Document, ManifestError, PodTemplateRule};
-use local_files::replace_regular_file;
+use local_files::NewContent;
 
 use crate::conversion::{self, ConversionError};
 use crate::exit_code::CommandOutcome;
@@ -279,8 +279,8 @@ fn converted<'a>(
     if errors.is_empty() { Ok(texts) } else { Err(errors) }
 }
 
-/// Replaces each changed file atomically; its permissions and owner stay. The first file that
-/// cannot be written ends it, and the error names those that are written.
+/// Replaces each changed file atomically; its permissions and owner stay. The new content of all
+/// files is written before the first one changes.
 fn write_back(files: &[EditedFile<'_>]) -> anyhow::Result<()> {
     let changed = files.iter().filter(|file| file.is_changed());
     let changed: Vec<_> = changed.filter_map(|it| Some((it.file.path.as_ref()?, it))).collect();
@@ -289,16 +289,24 @@ fn write_back(files: &[EditedFile<'_>]) -> anyhow::Result<()> {
         let place = path.display();
         ensure!(is_file, "--in-place: {place}: not a regular file; no file is changed");
     }
-    let mut written: Vec<String> = Vec::new();
+    let mut new = Vec::new();
     for (path, file) in changed {
-        replace_regular_file(path, NEW_FILE, &file.texts()).with_context(|| {
-            let earlier = match written.as_slice() {
-                [] => "no file is changed".to_owned(),
-                written => format!("these files are changed already: {}", written.join(", ")),
-            };
-            format!("--in-place: {}: {earlier}", path.display())
+        let content = NewContent::write(path, NEW_FILE, &file.texts());
+        let content = content.with_context(|| {
+            format!("--in-place: no file is changed: writing beside {}", path.display())
         })?;
-        written.push(path.display().to_string());
+        new.push((path.display().to_string(), content));
+    }
+    let mut written: Vec<String> = Vec::new();
+    for (path, content) in new {
+        content.publish().with_context(|| {
+            let others = match written.as_slice() {
+                [] => "no file is changed".to_owned(),
+                written => format!("only these files are changed: {}", written.join(", ")),
+            };
+            format!("--in-place: {others}: replacing {path}")
+        })?;
+        written.push(path);
     }
     Ok(())
 }

@@ -114,7 +114,13 @@ impl InputFile {
             file.path = Some(path.to_owned());
             bytes = fs::read(path).with_context(|| format!("{flag}{file}"))?;
         }
-        file.text = String::from_utf8(bytes).with_context(|| format!("{file}: not UTF-8 text"))?;
+        file.text = String::from_utf8(bytes).map_err(|error| {
+            let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let line = before.split(|byte| *byte == b'\n').count();
+            anyhow!(
+                "{file}: line {line} is not UTF-8 text; hint: convert it, as with iconv -t UTF-8"
+            )
+        })?;
         let lines = file.text.trim_end();
         let ends_in_cr = lines.contains('\r') && !lines.contains('\n');
         ensure!(!ends_in_cr, "{file}: its lines end with CR alone{NEW_LINES}");

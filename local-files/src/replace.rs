@@ -32,18 +32,13 @@ pub fn replace_file(path: &Path, mode: u32, parts: &[impl AsRef<[u8]>]) -> io::R
         options.write(true).custom_flags(OFlags::NOCTTY.bits().cast_signed());
         return write_parts(options.open(&path)?, parts).map(drop);
     }
-    replace(&path, existing, mode, parts)
+    write_beside(&path, existing, mode, parts)?.publish()
 }
 
 /// Replaces the content of one regular file, as [`replace_file`] does. A device or a pipe, whose
 /// reader might not read, is an error.
 pub fn replace_regular_file(path: &Path, mode: u32, parts: &[impl AsRef<[u8]>]) -> io::Result<()> {
-    let path = resolved(path)?;
-    let existing = fs::metadata(&path).ok();
-    if existing.as_ref().is_some_and(|existing| !existing.is_file()) {
-        return Err(io::Error::other("not a regular file"));
-    }
-    replace(&path, existing, mode, parts)
+    NewContent::write(path, mode, parts)?.publish()
 }
 
 /// Removes a file; one that is gone already is no error.
@@ -54,12 +49,51 @@ pub fn remove_if_present(path: &Path) -> io::Result<()> {
     }
 }
 
-fn replace(
+/// New content of a regular file, in a file beside it. Dropped, it is removed.
+pub struct NewContent {
+    directory: Directory,
+    /// Name of the file with the new content; `None` once it has the other one.
+    new: Option<String>,
+    name: String,
+}
+
+impl NewContent {
+    /// Writes the content. The file itself changes with [`NewContent::publish`], so of several files
+    /// none changes if one cannot be written.
+    pub fn write(path: &Path, mode: u32, parts: &[impl AsRef<[u8]>]) -> io::Result<Self> {
+        let path = resolved(path)?;
+        let existing = fs::metadata(&path).ok();
+        if existing.as_ref().is_some_and(|existing| !existing.is_file()) {
+            return Err(io::Error::other("not a regular file"));
+        }
+        write_beside(&path, existing, mode, parts)
+    }
+
+    /// Replaces the file.
+    pub fn publish(mut self) -> io::Result<()> {
+        if let Some(new) = &self.new {
+            self.directory.rename(new, &self.name)?;
+        }
+        self.new = None;
+        self.directory.sync()
+    }
+}
+
+impl Drop for NewContent {
+    fn drop(&mut self) {
+        if let Some(new) = &self.new {
+            // An error before is the one to report.
+            let _ = self.directory.remove_file(new);
+        }
+    }
+}
+
+fn write_beside(
     path: &Path,
     existing: Option<fs::Metadata>,
     mode: u32,
     parts: &[impl AsRef<[u8]>],
-) -> io::Result<()> {
+) -> io::Result<NewContent> {
     let name = path.file_name().ok_or(Errno::ISDIR)?.to_string_lossy().into_owned();
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = Directory::open(parent.unwrap_or(Path::new(".")))?;
@@ -70,16 +104,12 @@ fn replace(
         None => FileMode::BeforeUmask(mode),
     };
     let new = random_name(".outrigger-")?;
-    let written = directory
-        .create_file(&new, mode, parts)
-        .and_then(|()| existing.map_or(Ok(()), |existing| directory.give(&new, &existing)))
-        .and_then(|()| directory.rename(&new, &name))
-        .and_then(|()| directory.sync());
-    if written.is_err() {
-        // The first error is reported; after a rename there is nothing to remove.
-        let _ = directory.remove_file(&new);
+    let content = NewContent { directory, new: Some(new.clone()), name };
+    content.directory.create_file(&new, mode, parts)?;
+    if let Some(existing) = existing {
+        content.directory.give(&new, &existing)?;
     }
-    written
+    Ok(content)
 }
 
 /// Follows symbolic links at the last component.
@@ -137,6 +167,24 @@ mod tests {
         symlink("later", directory.path().join("dangling")).unwrap();
         replace_file(&directory.path().join("dangling"), NEW, &[b"new"]).unwrap();
         assert_eq!(fs::read_to_string(directory.path().join("later")).unwrap(), "new");
+    }
+
+    #[test]
+    fn new_content_replaces_the_file_only_when_it_is_published() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        fs::write(&file, "old").unwrap();
+        for (is_published, text) in [(false, "old"), (true, "new")] {
+            let content = NewContent::write(&file, NEW, &["n", "ew"]).unwrap();
+            assert_eq!(fs::read_to_string(&file).unwrap(), "old");
+            if is_published {
+                content.publish().unwrap();
+            } else {
+                drop(content);
+            }
+            assert_eq!(fs::read_to_string(&file).unwrap(), text);
+            assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Rendering of new values in the style of the text around them.
 
+use std::fmt::Write as _;
+
 use documents::yaml::{self, YamlError};
 use serde_json::Value;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
@@ -134,7 +136,7 @@ impl Layout {
     pub(super) fn value(&self, value: &Value, eol: &str) -> Result<String, YamlError> {
         match self {
             Self::Line { spaces: true } => json(value, Spaced),
-            Self::Line { spaces: false } => Ok(value.to_string()),
+            Self::Line { spaces: false } => Ok(printable(&value.to_string())),
             Self::Lines { indent, step } => {
                 let text = json(value, PrettyFormatter::with_indent(step.as_bytes()))?;
                 Ok(text.replace('\n', &format!("{eol}{indent}")))
@@ -145,7 +147,8 @@ impl Layout {
     /// Returns `"key": value`.
     pub(super) fn entry(&self, key: &str, value: &Value, eol: &str) -> Result<String, YamlError> {
         let colon = if matches!(self, Self::Line { spaces: false }) { ":" } else { ": " };
-        Ok(format!("{}{colon}{}", Value::from(key), self.value(value, eol)?))
+        let key = printable(&Value::from(key).to_string());
+        Ok(format!("{key}{colon}{}", self.value(value, eol)?))
     }
 }
 
@@ -184,7 +187,7 @@ fn key(key: &str) -> Result<String, YamlError> {
     let text = yaml::to_string(&Value::Object(entry))?;
     let text = match text.trim_end().strip_suffix(": null") {
         Some(key) => key.to_owned(),
-        None => Value::from(key).to_string(),
+        None => printable(&Value::from(key).to_string()),
     };
     if text.len() <= LONGEST_KEY {
         return Ok(text);
@@ -212,7 +215,27 @@ fn json(value: &Value, formatter: impl Formatter) -> Result<String, YamlError> {
     let failed = |problem: String| YamlError { line: 0, column: 0, problem };
     serde::Serialize::serialize(value, &mut Serializer::with_formatter(&mut out, formatter))
         .map_err(|error| failed(error.to_string()))?;
-    String::from_utf8(out).map_err(|error| failed(error.to_string()))
+    String::from_utf8(out).map(|text| printable(&text)).map_err(|error| failed(error.to_string()))
+}
+
+/// Returns JSON with escapes for the characters that JSON allows in strings, and YAML does not, or
+/// takes for line breaks (YAML 1.2, sections 5.1 and 5.4).
+fn printable(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for character in json.chars() {
+        match character {
+            '\u{7f}'..='\u{9f}'
+            | '\u{2028}'
+            | '\u{2029}'
+            | '\u{feff}'
+            | '\u{fffe}'
+            | '\u{ffff}' => {
+                let _ = write!(text, "\\u{:04x}", u32::from(character));
+            }
+            _ => text.push(character),
+        }
+    }
+    text
 }
 
 /// Formatter for JSON on one line with a space after each colon and comma.
@@ -303,3 +326,20 @@ impl SeenStyle {
 /// YAML's limit on a key in one line with its value.
 const LONGEST_KEY: usize = 1_024;
 const DASH: &str = "- ";
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn flow_text_has_no_character_that_yaml_rejects_or_breaks_lines_at() {
+        let value = json!({"k\u{7f}": "a\u{85}b\u{2028}ä"});
+        for spaces in [true, false] {
+            let text = Layout::Line { spaces }.value(&value, "\n").unwrap();
+            assert!(text.contains("\\u007f") && text.contains("a\\u0085b\\u2028ä"), "{text}");
+            assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+        }
+    }
+}

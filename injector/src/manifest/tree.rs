@@ -309,7 +309,10 @@ where
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             let place = self.peek().map_or(0, |(_, start, _)| *start);
-            return Err(self.error(place, format!("nested more than {MAX_DEPTH} deep")));
+            return Err(self.error(
+                place,
+                format!("nested more than {MAX_DEPTH} deep; hint: keep it in another file"),
+            ));
         }
         let node = read(self)?;
         self.depth -= 1;
@@ -365,5 +368,5 @@ impl Opening {
 
 /// Estimate of bytes per event, lower than in most documents.
 const BYTES_AN_EVENT: usize = 12;
-/// The depth limit of the YAML parser itself.
-const MAX_DEPTH: usize = 64;
+/// Deepest nesting that is read: the recursion has to fit into the stack of a thread.
+const MAX_DEPTH: usize = 128;

@@ -116,7 +116,8 @@ fn merge_value(original: &mut Value, patch: Value, field: &str) -> Result<Change
     match (original, patch) {
         (Value::Object(original), Value::Object(patch)) => merge_object(original, patch, field),
         (Value::Array(original), Value::Array(patch)) => match strategy(field) {
-            Strategy::Keyed(key) if is_keyed(original, key) => {
+            // Items of the original without the key stay: the API server names them.
+            Strategy::Keyed(key) if is_keyed(original, key) || is_keyed(&patch, key) => {
                 keyed_list::merge(original, patch, field, key)
             }
             Strategy::Set => Ok(atomic_list::unite(original, patch)),
