@@ -5,6 +5,8 @@ use std::fmt;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use crate::pod::PodIdentity;
+
 /// Error of a call. The runtime shows the message and the details in an Event of the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CniError {
@@ -51,6 +53,16 @@ impl CniError {
     #[must_use]
     pub fn hint(mut self, hint: impl fmt::Display) -> Self {
         self.details = format!("hint: {hint}");
+        self
+    }
+
+    /// Adds the pod to a message that does not name it.
+    #[must_use]
+    pub fn of_pod(mut self, pod: &PodIdentity) -> Self {
+        let start = format!("pod {pod}: ");
+        if !self.message.starts_with(&start) {
+            self.message.insert_str(0, &start);
+        }
         self
     }
 

@@ -45,7 +45,14 @@ pub enum AskReason {
 
 /// Decides by the network configuration and the annotations that the runtime passes in it.
 pub fn decide(config: &NetworkConfig, pod: Option<&PodIdentity>) -> Result<Decision, CniError> {
-    let Some(pod) = pod else { return Ok(Decision::Pass(PassReason::NoPod)) };
+    let Some(pod) = pod else {
+        let annotations = config.annotations.as_ref();
+        return if annotations.is_some_and(|annotations| annotations.contains_key(STATUS)) {
+            Err(CniError::new(Code::InvalidEnvironment, NAMELESS))
+        } else {
+            Ok(Decision::Pass(PassReason::NoPod))
+        };
+    };
     if config.exclude_namespaces.contains(&pod.namespace) {
         return Ok(Decision::Pass(PassReason::ExcludedNamespace));
     }
@@ -69,6 +76,13 @@ pub fn decide(config: &NetworkConfig, pod: Option<&PodIdentity>) -> Result<Decis
 pub fn invalid_request(pod: &PodIdentity, error: &dyn fmt::Display) -> CniError {
     let text = error.to_string();
     let (what, hint) = text.split_once("\nhint: ").unwrap_or((&text, REWRITTEN));
+    // Hints of istio-init are about the pod that it runs in.
+    let hint = match hint {
+        hint if hint.starts_with("run istio-init after") => BEHIND,
+        hint if hint.contains("/etc/passwd") || hint.contains("/etc/group") => NUMBER,
+        hint if hint.contains("--allow-host-network") => OF_A_NODE,
+        hint => hint,
+    };
     CniError::new(Code::InvalidRequest, format!("pod {pod}: annotation {ANNOTATION}: {what}"))
         .hint(hint)
 }
@@ -96,6 +110,11 @@ fn needs_plugin(status: &str, annotations: &BTreeMap<String, String>) -> bool {
         || lists(PROXY) && !lists(CAPTURE_CONTAINER) && !is_uncaptured && !is_other_proxy
 }
 
+const BEHIND: &str = "the entry istio-cni has to be behind the plugin that makes the pod's network";
+const NUMBER: &str = "use the number: the plugin looks up no names of accounts";
+const OF_A_NODE: &str = "the traffic of a node is never captured";
+const NAMELESS: &str = "CNI_ARGS has no K8S_POD_NAMESPACE and K8S_POD_NAME in UTF-8, although the \
+                        annotations are those of a pod with a sidecar";
 /// Hint about a request that no setting of the pod explains.
 const REWRITTEN: &str = "the injector writes this annotation; correct the pod's other annotations, \
                          and create it anew";
@@ -191,5 +210,9 @@ mod tests {
         let excluded = Decision::Pass(PassReason::ExcludedNamespace);
         assert_eq!(decide(&config, Some(&pod)).unwrap(), excluded);
         assert_eq!(decide(&config, None).unwrap(), Decision::Pass(PassReason::NoPod));
+        let nameless = br#"{"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{
+            "sidecar.istio.io/status":"{}"}}}"#;
+        let error = decide(&NetworkConfig::parse(nameless).unwrap(), None).unwrap_err();
+        assert_eq!(error.code, Code::InvalidEnvironment);
     }
 }

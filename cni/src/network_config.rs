@@ -44,9 +44,10 @@ pub enum OnUnknown {
 /// DNS settings of a pod, as a runtime passes them.
 #[derive(Debug, Deserialize)]
 pub struct Dns {
-    /// containerd writes capitals, the conventions of CNI say lower case.
-    #[serde(alias = "Servers")]
     servers: Option<Vec<String>>,
+    /// The key of containerd; the conventions of CNI say lower case.
+    #[serde(rename = "Servers")]
+    capital: Option<Vec<String>>,
 }
 
 impl NetworkConfig {
@@ -77,7 +78,9 @@ impl NetworkConfig {
             version,
             previous_result: input.field("prevResult")?,
             exclude_namespaces: input.field("exclude_namespaces")?.unwrap_or_default(),
-            run_dir: run_dir.unwrap_or_else(|| PathBuf::from(RUN_DIR)),
+            run_dir: run_dir
+                .filter(|folder: &PathBuf| !folder.as_os_str().is_empty())
+                .unwrap_or_else(|| PathBuf::from(RUN_DIR)),
             on_unknown: input.field("on_unknown")?.unwrap_or_default(),
             annotations: runtime.field("io.kubernetes.cri.pod-annotations")?,
             dns: runtime.field("dns")?,
@@ -97,7 +100,8 @@ impl NetworkConfig {
 impl Dns {
     /// Returns the addresses of the name servers; `None` if there are none.
     pub fn name_servers(&self) -> Option<Vec<IpAddr>> {
-        let servers = self.servers.iter().flatten().filter_map(|server| server.parse().ok());
+        let servers = self.servers.iter().chain(&self.capital).flatten();
+        let servers = servers.filter_map(|server| server.parse().ok());
         Some(servers.collect()).filter(|servers: &Vec<_>| !servers.is_empty())
     }
 }
@@ -171,6 +175,9 @@ mod tests {
         assert_eq!((config.run_dir, config.exclude_namespaces), ("/run/a".into(), vec![]));
         assert!(config.annotations.is_none() && config.previous_result.is_none());
         assert_eq!(config.dns.unwrap().get(), r#"{"Servers":null,"Searches":null}"#);
+        let both = br#"{"runtimeConfig":{"dns":{"Servers":["10.0.0.1"],"servers":null}}}"#;
+        let servers = NetworkConfig::parse(both).unwrap().name_servers().unwrap().unwrap();
+        assert_eq!(servers, ["10.0.0.1".parse::<IpAddr>().unwrap()]);
         for runtime in ["null", r#"{"dns":null}"#, r#"{"dns":{"Servers":null}}"#, r#"{"dns":{}}"#] {
             let input = format!(r#"{{"cniVersion":"1.0.0","runtimeConfig":{runtime}}}"#);
             let config = NetworkConfig::parse(input.as_bytes()).unwrap();

@@ -82,7 +82,13 @@ fn run(call: &Call, input: impl Read) -> Result<String, FailedCall> {
         Command::Add | Command::Check => {
             let input = read(input).map_err(failed)?;
             let version = version_of(&input);
-            answer(call, &input, &version).map_err(|error| FailedCall { version, error })
+            answer(call, &input, &version).map_err(|error| FailedCall {
+                version,
+                error: match &call.pod {
+                    Some(pod) => error.of_pod(pod),
+                    None => error,
+                },
+            })
         }
     }
 }

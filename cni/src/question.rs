@@ -6,6 +6,8 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -64,7 +66,7 @@ pub fn ask(run_dir: &Path, pod: &PodIdentity) -> Result<Option<CaptureRequest>, 
             format!("pod {pod}: it cannot be decided whether its traffic is captured: {what}");
         AskError::Undecided(CniError::new(Code::TryLater, message).hint(CHECK_AGENT))
     };
-    match exchange(&socket, pod) {
+    match within_patience(&socket, pod) {
         Ok(AgentAnswer::Capture(request)) => Ok(Some(request)),
         Ok(AgentAnswer::Pass) => Ok(None),
         Ok(AgentAnswer::Error(error)) => {
@@ -79,11 +81,22 @@ pub fn ask(run_dir: &Path, pod: &PodIdentity) -> Result<Option<CaptureRequest>, 
     }
 }
 
-fn exchange(socket: &Path, pod: &PodIdentity) -> io::Result<AgentAnswer> {
+/// Asks on a thread of its own: to connect can take as long as to read.
+fn within_patience(socket: &Path, pod: &PodIdentity) -> io::Result<AgentAnswer> {
+    let (sender, receiver) = mpsc::channel();
+    let (socket, pod) = (socket.to_owned(), pod.clone());
+    thread::Builder::new().spawn(move || {
+        // The receiver is gone after the limit.
+        let _ = sender.send(exchange(&socket, pod));
+    })?;
+    let seconds = PATIENCE.as_secs();
+    let late = |_| Err(io::Error::other(format!("no answer within {seconds} seconds")));
+    receiver.recv_timeout(PATIENCE).unwrap_or_else(late)
+}
+
+fn exchange(socket: &Path, pod: PodIdentity) -> io::Result<AgentAnswer> {
     let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let PodIdentity { namespace, name, uid } = pod.clone();
+    let PodIdentity { namespace, name, uid } = pod;
     let mut line = serde_json::to_vec(&Question { namespace, name, uid })?;
     line.push(b'\n');
     stream.write_all(&line)?;

@@ -378,9 +378,9 @@ fn variable_of(flag: &str) -> String {
     flag.to_uppercase().replace('-', "_")
 }
 
-/// Parses the name of a file in the configuration folder.
+/// Parses the name of a file in the configuration folder. An empty one is Istio's default.
 fn file_name(text: &str) -> Result<String, String> {
-    if is_loaded(text) {
+    if is_loaded(text) || text.is_empty() {
         return Ok(text.to_owned());
     }
     Err("expected a file name that ends in .conf, .conflist or .json, without a folder".to_owned())
@@ -426,7 +426,7 @@ mod tests {
     #[test]
     fn file_names_have_no_folder_and_a_suffix_that_runtimes_load() {
         for flag in ["--cni-conf-name", "--istio-owned-cni-config-filename"] {
-            for name in ["../10-a.conflist", "a/b.conflist", "10-a.yaml", ""] {
+            for name in ["../10-a.conflist", "a/b.conflist", "10-a.yaml"] {
                 let parsed = Arguments::try_parse_from(["install-cni", flag, name]);
                 let error = parsed.unwrap_err().to_string();
                 assert!(error.contains(flag) && error.contains("without a folder"), "{error}");

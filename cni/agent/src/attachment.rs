@@ -4,13 +4,14 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use cni::network_config::Dns;
+use cni::pod::PodIdentity;
 use serde::Deserialize;
 
 /// Attachment of a pod to a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
-    /// UID of the pod, as the runtime passes it.
-    pub uid: String,
+    /// The pod, as the runtime passes it.
+    pub pod: PodIdentity,
     /// Network namespace of the pod, as a path on the node.
     pub namespace: PathBuf,
     /// Addresses of the pod's interfaces.
@@ -41,7 +42,11 @@ impl Attachment {
         let addresses = ips.into_iter().flatten();
         let dns = cache.capability_arguments.and_then(|arguments| arguments.dns);
         Some(Self {
-            uid: argument("K8S_POD_UID")?,
+            pod: PodIdentity {
+                namespace: argument("K8S_POD_NAMESPACE")?,
+                name: argument("K8S_POD_NAME")?,
+                uid: argument("K8S_POD_UID")?,
+            },
             namespace,
             addresses: addresses
                 .filter_map(|it| it.address.split('/').next()?.parse().ok())
@@ -95,16 +100,21 @@ const LOOPBACK: &str = "lo";
 mod tests {
     use super::*;
 
+    fn web() -> PodIdentity {
+        PodIdentity { namespace: "shop".into(), name: "web".into(), uid: "u".into() }
+    }
+
     #[test]
     fn files_of_both_generations_are_parsed() {
         let text = r#"{"kind":"cniCacheV1","containerId":"c","config":"e30=","ifName":"eth0",
-            "networkName":"n","cniArgs":[["IgnoreUnknown","1"],["K8S_POD_UID","u"]],
+            "networkName":"n","cniArgs":[["IgnoreUnknown","1"],
+            ["K8S_POD_NAMESPACE","shop"],["K8S_POD_NAME","web"],["K8S_POD_UID","u"]],
             "capabilityArgs":{"dns":{"Servers":["10.96.0.10"]}},
             "result":{"cniVersion":"1.0.0","interfaces":[{"name":"bridge"},
             {"name":"eth0","sandbox":"/var/run/netns/a"}],
             "ips":[{"address":"10.1.0.2/16","interface":1},{"address":"fd00::2/64"}]}}"#;
         let attachment = Attachment {
-            uid: "u".to_owned(),
+            pod: web(),
             namespace: "/var/run/netns/a".into(),
             addresses: ["10.1.0.2", "fd00::2"].map(|it| it.parse().unwrap()).to_vec(),
             name_servers: Some(vec!["10.96.0.10".parse().unwrap()]),
@@ -117,24 +127,24 @@ mod tests {
 
     #[test]
     fn null_of_go_is_absent() {
-        let text = r#"{"netns":"/a","ifName":"eth0","cniArgs":[["K8S_POD_UID","u"]],
+        let text = r#"{"netns":"/a","ifName":"eth0","cniArgs":[["K8S_POD_NAMESPACE","shop"],["K8S_POD_NAME","web"],["K8S_POD_UID","u"]],
             "capabilityArgs":{"dns":{"Servers":null,"Searches":null}},
             "result":{"interfaces":null,"ips":null}}"#;
         let attachment = Attachment {
-            uid: "u".to_owned(),
+            pod: web(),
             namespace: "/a".into(),
             addresses: vec![],
             name_servers: None,
         };
         assert_eq!(Attachment::parse(text.as_bytes()), Some(attachment.clone()));
-        let text = r#"{"netns":"/a","ifName":"eth0","cniArgs":[["K8S_POD_UID","u"]],
+        let text = r#"{"netns":"/a","ifName":"eth0","cniArgs":[["K8S_POD_NAMESPACE","shop"],["K8S_POD_NAME","web"],["K8S_POD_UID","u"]],
             "capabilityArgs":null,"result":null}"#;
         assert_eq!(Attachment::parse(text.as_bytes()), Some(attachment));
     }
 
     #[test]
     fn files_without_a_network_of_a_pod_are_ignored() {
-        let loopback = r#"{"netns":"/a","ifName":"lo","cniArgs":[["K8S_POD_UID","u"]]}"#;
+        let loopback = r#"{"netns":"/a","ifName":"lo","cniArgs":[["K8S_POD_NAMESPACE","shop"],["K8S_POD_NAME","web"],["K8S_POD_UID","u"]]}"#;
         let anonymous = r#"{"netns":"/a","cniArgs":[["K8S_POD_UID",""]]}"#;
         for text in ["", "[]", "{}", anonymous, loopback] {
             assert_eq!(Attachment::parse(text.as_bytes()), None, "{text}");

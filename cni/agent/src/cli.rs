@@ -25,7 +25,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         complain(&error);
         return ExitCode::from(USAGE);
     }
-    for warning in arguments.absent.warnings(|name| std::env::var_os(name).is_some()) {
+    for warning in arguments
+        .absent
+        .warnings(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+    {
         tracing::warn!("{warning}");
     }
     let done = match arguments.command {

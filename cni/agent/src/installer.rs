@@ -45,12 +45,15 @@ pub struct Installer {
     triggers: mpsc::UnboundedSender<Trigger>,
     warnings: mpsc::UnboundedSender<String>,
     budget: WriteBudget,
+    plugin_budget: WriteBudget,
+    /// True once the temporary files of killed agents are removed.
+    is_clean: bool,
     /// The last outcome, which is logged once.
     outcome: Option<String>,
     /// The last error of the watch, which is logged once.
     watch_error: Option<String>,
-    /// True if the runtime may not have read a change of drop-ins: one of this process, or of one
-    /// that was killed.
+    /// True if the runtime may not have noticed a change, of this process or of one that was killed:
+    /// it does not watch the folders of drop-ins and of the targets of links.
     is_reload_due: bool,
 }
 
@@ -70,10 +73,12 @@ pub enum InstallError {
     #[error("{}: its files change while they are read", .0.display())]
     Unsteady(PathBuf),
     /// Another program undoes the installation.
-    #[error("{file}: another program has removed the plugin's entry again and again; next attempt in {} s", delay.as_secs())]
+    #[error("{file}: another program has removed {what} again and again; now the agent writes it once in {} s", BETWEEN_WRITES.as_secs())]
     Fight {
         /// The file that is written.
         file: String,
+        /// What is removed.
+        what: &'static str,
         /// Time until the next attempt.
         delay: Duration,
     },
@@ -106,7 +111,7 @@ impl Paths {
 
 /// Returns the installation that the flags ask for. `drop_ins` is true if the runtime reads them.
 pub fn installation(flags: &ConfigurationArgs, run_dir: &Path, drop_ins: bool) -> Installation {
-    let named = || flags.cni_conf_name.clone();
+    let named = || flags.cni_conf_name.clone().filter(|name| !name.is_empty());
     let mode = if flags.chained_cni_plugin { flags.config_mode } else { ConfigMode::Standalone };
     let place = match mode {
         ConfigMode::Standalone => {
@@ -145,6 +150,8 @@ impl Installer {
             triggers,
             warnings,
             budget: WriteBudget::new(WRITES_AT_ONCE, BETWEEN_WRITES, Timestamp::now()),
+            plugin_budget: WriteBudget::new(WRITES_AT_ONCE, BETWEEN_WRITES, Timestamp::now()),
+            is_clean: false,
             outcome: None,
             watch_error: None,
             is_reload_due: true,
@@ -153,8 +160,6 @@ impl Installer {
 
     /// Installs, and installs again after each change, for as long as the program runs.
     pub async fn run(mut self, mut drop_ins: watch::Receiver<bool>) -> anyhow::Error {
-        files::remove_leftovers(&self.paths.conf_dir);
-        files::remove_leftovers(&self.paths.bin_dir);
         loop {
             // Before the folders are read, so that no change is missed.
             let watch = self.watch();
@@ -189,9 +194,13 @@ impl Installer {
     fn watch(&mut self) -> Option<FolderWatch> {
         let Paths { conf_dir, bin_dir, .. } = &self.paths;
         let entries = fs::read_dir(conf_dir).into_iter().flatten().flatten();
-        let networks = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        let folders = [conf_dir.clone(), bin_dir.clone()].into_iter();
-        let folders = folders.chain(networks.map(|entry| entry.path()));
+        // Folders of networks, and of the targets of links.
+        let further = entries.filter_map(|entry| match entry.file_type().ok()? {
+            kind if kind.is_dir() => Some(entry.path()),
+            kind if kind.is_symlink() => Some(entry.path().canonicalize().ok()?.parent()?.into()),
+            _ => None,
+        });
+        let folders = [conf_dir.clone(), bin_dir.clone()].into_iter().chain(further);
         let mut errors = Vec::new();
         let watch = FolderWatch::new();
         let watch = watch.map_err(|error| errors.push(format!("inotify: {error}"))).ok();
@@ -261,8 +270,24 @@ impl Installer {
         let paths = self.paths.clone();
         // Without the lock, two agents may write in turn; each write is whole.
         let _lock = paths.lock().ok();
+        if !self.is_clean {
+            files::remove_leftovers(&paths.conf_dir);
+            files::remove_leftovers(&paths.bin_dir);
+            self.is_clean = true;
+        }
         // First, because runtimes reject a configuration whose plugin is missing.
-        files::install_plugin(&paths.plugin, &paths.bin_dir).map_err(InstallError::Plugin)?;
+        let new = files::new_plugin(&paths.plugin, &paths.bin_dir).map_err(InstallError::Plugin)?;
+        if let Some(content) = new {
+            if let Err(delay) = self.plugin_budget.take(Timestamp::now()) {
+                let file = paths.bin_dir.join(TYPE).display().to_string();
+                return Err(InstallError::Fight {
+                    file,
+                    what: "the plugin",
+                    delay: delay.unsigned_abs(),
+                });
+            }
+            files::install_plugin(&content, &paths.bin_dir).map_err(InstallError::Plugin)?;
+        }
         let mut is_written = false;
         for _ in 0..ATTEMPTS {
             let folder =
@@ -281,10 +306,11 @@ impl Installer {
                 FolderChange::Remove(_) => None,
             });
             if let (Some(file), Err(delay)) = (writes, self.budget.take(Timestamp::now())) {
-                return Err(InstallError::Fight { file, delay: delay.unsigned_abs() });
+                let delay = delay.unsigned_abs();
+                return Err(InstallError::Fight { file, what: "the plugin's entry", delay });
             }
             for change in changes {
-                self.is_reload_due |= change.is_of_drop_in();
+                self.is_reload_due = true;
                 files::change(&paths.conf_dir, &change, paths.file_mode)
                     .map_err(InstallError::Configuration)?;
                 is_written = true;

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use istio_init::netlink::address;
+use local_files::read_file;
 use thiserror::Error;
 
 use crate::attachment::Attachment;
@@ -65,7 +66,8 @@ pub enum RepairError {
 /// `CAP_NET_ADMIN`.
 pub fn repair(attachments: &[Attachment], pod: &NodePod) -> Result<Capture, RepairError> {
     let mut failed = RepairError::NoSandbox;
-    for attachment in attachments.iter().filter(|it| it.uid == pod.identity.uid) {
+    // The UID alone does not tell: that of a static pod is an annotation, which users write too.
+    for attachment in attachments.iter().filter(|it| it.pod == pod.identity) {
         match repair_sandbox(pod, attachment) {
             // An attachment of an earlier sandbox, or of one that has got its path.
             Err(error @ (RepairError::Namespace { .. } | RepairError::OtherPod(_))) => {
@@ -97,7 +99,7 @@ pub fn attachments(cache: &Path) -> io::Result<Vec<Attachment>> {
     let mut found = Vec::new();
     for entry in entries {
         // A file may be removed meanwhile.
-        let Ok(text) = fs::read(entry?.path()) else { continue };
+        let Ok(text) = read_file(&entry?.path()) else { continue };
         found.extend(Attachment::parse(&text));
     }
     Ok(found)
@@ -125,4 +127,42 @@ fn repair_inside(pod: &NodePod, attachment: &Attachment) -> Result<Capture, Repa
     capture::program(&pod.identity, &plan).map_err(RepairError::Capture)?;
     capture::check(&pod.identity, &plan).map_err(RepairError::Capture)?;
     Ok(Capture::Repaired)
+}
+
+#[cfg(test)]
+mod tests {
+    use cni::pod::PodIdentity;
+    use k8s_openapi::api::core::v1::Pod;
+    use serde_json::json;
+
+    use super::*;
+
+    /// The annotation of static pods is one that every user can write.
+    #[test]
+    fn annotation_with_the_uid_of_another_pod_reaches_none_of_its_namespaces() {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"namespace": "evil", "name": "attacker", "uid": "a", "annotations": {
+                "kubernetes.io/config.hash": "victim-uid", "sidecar.istio.io/status": "{}",
+                "sidecar.outrigger.io/capture": r#"{"args":["-i","*"]}"#}},
+            "spec": {"containers": []},
+        }))
+        .unwrap();
+        let pod = NodePod::read(&pod).unwrap();
+        assert_eq!(pod.identity.uid, "victim-uid");
+        let identity = |namespace: &str, name: &str| PodIdentity {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            uid: "victim-uid".to_owned(),
+        };
+        for victim in [identity("victims", "victim"), identity("evil", "victim")] {
+            let attachment = Attachment {
+                pod: victim,
+                namespace: "/proc/1/ns/net".into(),
+                addresses: vec!["127.0.0.1".parse().unwrap()],
+                name_servers: None,
+            };
+            let outcome = repair(&[attachment], &pod);
+            assert!(matches!(outcome, Err(RepairError::NoSandbox)), "{outcome:?}");
+        }
+    }
 }

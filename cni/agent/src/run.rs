@@ -33,8 +33,11 @@ use crate::{metrics_server, question_server};
 /// name of the node.
 pub async fn run(arguments: &Arguments) -> Result<()> {
     let node = &arguments.node;
-    create_run_dir(&node.cni_agent_run_dir)?;
-    forget_readiness(&node.cni_agent_run_dir)?;
+    let prepared = create_run_dir(&node.cni_agent_run_dir)
+        .and_then(|()| forget_readiness(&node.cni_agent_run_dir));
+    if let Err(error) = prepared {
+        tracing::warn!("{}; hint: mount the folder writable", with_causes(error.as_ref()));
+    }
     let metrics = Arc::new(Metrics::default());
     let (triggers, triggered) = mpsc::unbounded_channel();
     // Until the API server names the runtime, what an earlier run of the agent chose stays.

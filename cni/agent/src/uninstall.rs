@@ -14,10 +14,9 @@ use serde_json::Value;
 use crate::args::Arguments;
 use crate::install::entry::TYPE;
 use crate::install::files;
-use crate::install::plan::Installation;
 use crate::installer::{LOCK, Paths, installation};
 use crate::run::READY;
-use local_files::remove_if_present;
+use local_files::{read_file, remove_if_present};
 
 /// Removes the entry of the plugin. With `purge`, removes the plugin too.
 ///
@@ -32,6 +31,8 @@ pub fn uninstall(arguments: &Arguments, purge: bool) -> Result<()> {
         );
     }
     let lock = paths.lock().ok();
+    files::remove_leftovers(&paths.conf_dir);
+    files::remove_leftovers(&paths.bin_dir);
     let installation = installation(&arguments.configuration, &paths.run_dir, false);
     let folder = files::read_conf_dir(&paths.conf_dir)?;
     let changes = installation.removal(&folder);
@@ -39,13 +40,25 @@ pub fn uninstall(arguments: &Arguments, purge: bool) -> Result<()> {
         files::change(&paths.conf_dir, change, paths.file_mode)?;
         tracing::info!("{}: {change}", paths.conf_dir.display());
     }
-    if changes.is_empty() {
+    let naming = files::naming_plugin(&paths.conf_dir)?;
+    if changes.is_empty() && naming.is_empty() {
         tracing::info!("{}: no file has an entry of the plugin", paths.conf_dir.display());
     }
     // The runtime may have missed a change of a drop-in, of this process or of one that was killed.
     files::reload(&paths.conf_dir)?;
     drop(lock);
     remove_run_dir(&paths.run_dir);
+    let folder = files::read_conf_dir(&paths.conf_dir)?;
+    let is_invalid = |file: &&String| {
+        folder.text(file).is_none_or(|text| serde_json::from_str::<Value>(text).is_err())
+    };
+    if let Some(file) = naming.iter().filter(|file| !file.contains('/')).find(is_invalid) {
+        bail!(
+            "{file} in {} names the plugin, and is invalid; hint: try again when its owner has \
+             written it, or remove the entry istio-cni from it",
+            paths.conf_dir.display()
+        );
+    }
     let attachments = attachments_of_plugin(arguments)?;
     let (count, folder) = (attachments.len(), arguments.node.mounted_cni_cache_dir.display());
     if !purge {
@@ -62,7 +75,6 @@ pub fn uninstall(arguments: &Arguments, purge: bool) -> Result<()> {
              try again"
         );
     }
-    let naming = Installation::naming(&files::read_conf_dir(&paths.conf_dir)?);
     if let Some(file) = naming.first() {
         bail!(
             "{file} in {} names the plugin, and no pod can be made without it; hint: if Istio's \
@@ -108,7 +120,8 @@ fn attachments_of_plugin(arguments: &Arguments) -> Result<Vec<String>> {
     };
     let mut found: Vec<String> = entries
         .flatten()
-        .filter(|entry| match fs::read(entry.path()) {
+        .filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_dir()))
+        .filter(|entry| match read_file(&entry.path()) {
             Ok(text) => names_plugin(&text),
             Err(error) => error.kind() != io::ErrorKind::NotFound,
         })

@@ -2,10 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::ffi::OsStr;
 use std::fs::{self, File, FileTimes};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -124,6 +126,120 @@ fn entry_stays_while_the_primary_is_rewritten_100_times_a_second() {
             node.is_ready() && (mode == "dropin" || node.copies(&text(199)))
         });
     }
+}
+
+#[test]
+fn first_file_that_cannot_be_read_is_named_and_no_other_network_is_chosen() {
+    for (what, make) in UNREADABLE {
+        let node = Node::new();
+        fs::rename(node.primary(), node.file("87-podman.conflist")).unwrap();
+        make(&node);
+        let _agent = node.agent(&[]);
+        node.wait_until("the file is named", |node| {
+            node.log().lines().any(|line| line.contains("not installed: 10-"))
+        });
+        assert!(!node.is_ready() && !node.own().exists(), "{what}: {}", node.log());
+        assert!(node.has_plugin(), "{what}");
+    }
+}
+
+type Made = fn(&Node);
+
+/// Ways in which a first file cannot be read.
+const UNREADABLE: [(&str, Made); 3] = [
+    ("a link to a file that is not mounted", |node| {
+        std::os::unix::fs::symlink("/nowhere/a.conflist", node.primary()).unwrap();
+    }),
+    ("a pipe", |node| {
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mkfifoat(rustix::fs::CWD, node.primary(), mode).unwrap();
+    }),
+    ("a name that is not UTF-8", |node| {
+        let name = OsStr::from_bytes(b"10-\xff.conflist");
+        fs::write(node.conf().join(name), PRIMARY).unwrap();
+    }),
+];
+
+#[test]
+fn agents_of_two_versions_replace_the_plugin_a_few_times_only() {
+    let node = Node::new();
+    let other = node.0.path().join("other");
+    fs::write(&other, "another version").unwrap();
+    let _agents = [node.agent(&[]), node.agent(&["--plugin", &other.display().to_string()])];
+    node.wait_until("the fight is named", |node| {
+        node.log().contains("plugins/istio-cni: another program has removed the plugin again")
+    });
+    let inode = |node: &Node| fs::metadata(node.plugins().join("istio-cni")).unwrap().ino();
+    let (mut last, mut changes) = (inode(&node), 0);
+    let end = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < end {
+        let now = inode(&node);
+        changes += u32::from(now != last);
+        last = now;
+    }
+    assert!(changes <= 4, "{changes} times in two seconds");
+}
+
+#[test]
+fn entry_is_back_in_a_file_behind_a_link() {
+    let node = Node::new();
+    let target = node.0.path().join("lab.conflist");
+    fs::rename(node.primary(), &target).unwrap();
+    std::os::unix::fs::symlink(&target, node.primary()).unwrap();
+    let _agent = node.agent(&["--config-mode", "edit"]);
+    node.wait_until("it is installed", |node| node.is_ready() && node.is_called());
+    let epoch = FileTimes::new().set_modified(SystemTime::UNIX_EPOCH);
+    File::open(node.conf()).unwrap().set_times(epoch).unwrap();
+    fs::write(&target, PRIMARY).unwrap();
+    node.wait_until("the entry is back", Node::is_called);
+    node.wait_until("the runtime is told", |node| {
+        fs::metadata(node.conf()).unwrap().modified().unwrap() > SystemTime::UNIX_EPOCH
+    });
+    assert!(fs::symlink_metadata(node.primary()).unwrap().is_symlink());
+}
+
+#[test]
+fn plugin_stays_while_a_file_may_name_it() {
+    let named = PRIMARY.replace("}]", "}, {\"type\": \"istio-cni\"}]");
+    for (file, text) in [
+        ("10-lab.conflist", format!("{named},")),
+        ("10-lab.conflist", format!("{named}{}", " ".repeat(5 << 20))),
+        ("10-lab.conflist", named.replace("1.0.0", "\\ud800")),
+        ("lab/60-mesh.conf", r#"{"type":"istio-cni"}"#.to_owned()),
+        ("00-multus.conf", format!(r#"{{"name":"m","type":"multus","delegates":[{named}]}}"#)),
+    ] {
+        let node = Node::new();
+        drop(node.agent(&[]));
+        fs::create_dir_all(node.file("lab")).unwrap();
+        fs::write(node.file(file), &text).unwrap();
+        fs::write(node.plugins().join("istio-cni"), PLUGIN).unwrap();
+        let refused = node.run(&["uninstall", "--purge"]);
+        let message = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(1), "{file}: {message}");
+        assert!(message.contains(&format!("{file} in ")), "{file}: {message}");
+        assert!(node.has_plugin(), "{file}: {message}");
+    }
+}
+
+#[test]
+fn uninstall_removes_what_killed_agents_left() {
+    let node = Node::new();
+    fs::create_dir(node.file("lab")).unwrap();
+    for file in [".outrigger-1", "lab/.outrigger-2", "../plugins/.outrigger-3"] {
+        fs::write(node.file(file), "").unwrap();
+    }
+    assert!(node.run(&["uninstall"]).status.success());
+    let left = |folder: PathBuf| fs::read_dir(folder).unwrap().count();
+    assert_eq!((left(node.conf()), left(node.file("lab")), left(node.plugins())), (2, 0, 0));
+}
+
+#[test]
+fn run_folder_that_cannot_be_made_delays_no_installation() {
+    let node = Node::new();
+    fs::write(node.0.path().join("run"), "a file").unwrap();
+    let _agent = node.agent(&[]);
+    node.wait_until("it is installed", |node| node.is_captured() && node.has_plugin());
+    node.wait_until("the folder is named", |node| node.log().contains("--cni-agent-run-dir "));
 }
 
 #[test]
@@ -406,7 +522,7 @@ impl Node {
     fn command(&self, args: &[&str]) -> Command {
         let path = |name: &str| self.0.path().join(name);
         let mut command = Command::new(env!("CARGO_BIN_EXE_install-cni"));
-        command.args(args).env_clear();
+        command.env_clear();
         for (flag, value) in [
             ("--mounted-cni-net-dir", path("net.d")),
             ("--mounted-cni-bin-dir", path("plugins")),
@@ -416,6 +532,8 @@ impl Node {
         ] {
             command.arg(flag).arg(value);
         }
+        // Last, so that they override.
+        command.args(args);
         command
     }
 

@@ -50,8 +50,7 @@ pub fn is_loaded(name: &str) -> bool {
     !name.contains('/') && SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
 }
 
-/// True for the path of one of our drop-ins.
-pub fn is_drop_in(name: &str) -> bool {
+fn is_drop_in(name: &str) -> bool {
     name.split_once('/').is_some_and(|(_, file)| file == DROP_IN)
 }
 

@@ -104,6 +104,11 @@ impl ConfList {
         &self.text
     }
 
+    /// Returns the entries of the plugin's type, ours and Istio's.
+    pub fn entries(&self) -> impl Iterator<Item = &Value> {
+        self.plugins.iter().map(|plugin| &plugin.value).filter(|value| value["type"] == TYPE)
+    }
+
     /// True if the list has this entry once, behind another plugin.
     ///
     /// It need not be the last one: another program that wants to be last would write the file again

@@ -1,10 +1,10 @@
 //! Reads and changes the folders of the runtime.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Write as _};
+use std::fs::{self, DirEntry, File};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use local_files::{remove_if_present, replace_regular_file};
+use local_files::{read_file_up_to, read_text_file, remove_if_present, replace_regular_file};
 use thiserror::Error;
 
 use crate::install::conf_dir::{ConfDir, DROP_IN, is_loaded};
@@ -51,12 +51,22 @@ pub fn read_conf_dir(folder: &Path) -> Result<ConfDir, FileError> {
     let mut found = ConfDir::default();
     for entry in fs::read_dir(folder).map_err(failed())? {
         let entry = entry.map_err(failed())?;
-        let Ok(name) = entry.file_name().into_string() else { continue };
+        let name = match entry.file_name().into_string() {
+            Ok(name) => name,
+            Err(name) => {
+                let name = name.to_string_lossy().into_owned();
+                if is_loaded(&name) {
+                    found.0.insert(name, Err("its name is not UTF-8".to_owned()));
+                }
+                continue;
+            }
+        };
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if is_loaded(&name) && !is_folder {
             match text(&entry.path()) {
-                // It was removed meanwhile.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                // It was removed meanwhile. A link to a file that is not mounted here is an error: the
+                // runtime reads it.
+                Err(_) if entry.path().symlink_metadata().is_err() => {}
                 text => drop(found.0.insert(name, text.map_err(|error| error.to_string()))),
             }
         } else if let Ok(text) = text(&entry.path().join(DROP_IN)) {
@@ -67,16 +77,41 @@ pub fn read_conf_dir(folder: &Path) -> Result<ConfDir, FileError> {
 }
 
 fn text(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    let file = File::open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("not a file"));
+    read_text_file(path).map(|text| text.to_string())
+}
+
+/// Returns the files of the folder, and of those of networks, that name the plugin. Their text is
+/// searched as it is: a file may be valid for the runtime alone. One that cannot be read may name it.
+pub fn naming_plugin(folder: &Path) -> Result<Vec<String>, FileError> {
+    let read = || -> io::Result<Vec<String>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if entry.file_type()?.is_dir() {
+                for inner in fs::read_dir(entry.path())? {
+                    let inner = inner?;
+                    let file = inner.file_name().to_string_lossy().into_owned();
+                    if is_loaded(&file) && names_plugin(&inner.path()) {
+                        found.push(format!("{name}/{file}"));
+                    }
+                }
+            } else if is_loaded(&name) && names_plugin(&entry.path()) {
+                found.push(name);
+            }
+        }
+        found.sort();
+        Ok(found)
+    };
+    read().map_err(FileError::new(folder, "reading the folder"))
+}
+
+fn names_plugin(path: &Path) -> bool {
+    let named = format!("\"{TYPE}\"").into_bytes();
+    match read_file_up_to(path, LARGEST) {
+        Ok(text) => text.windows(named.len()).any(|part| part == named),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
     }
-    file.take(MOST_BYTES + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MOST_BYTES {
-        return Err(io::Error::other(format!("it has more than {MOST_BYTES} bytes")));
-    }
-    Ok(text)
 }
 
 /// Carries out a change. `mode` is that of a new file.
@@ -117,22 +152,21 @@ fn sync(folder: &Path) -> Result<(), FileError> {
     synced.map_err(FileError::new(folder, "syncing"))
 }
 
-/// Installs the plugin, unless the same one is there. True if it was written.
-///
-/// Running plugins keep the old file.
-pub fn install_plugin(plugin: &Path, folder: &Path) -> Result<bool, FileError> {
-    let source = fs::read(plugin).map_err(FileError::new(plugin, "reading the plugin"))?;
+/// Returns the plugin's content, unless the same one is installed.
+pub fn new_plugin(plugin: &Path, folder: &Path) -> Result<Option<Vec<u8>>, FileError> {
+    let content = fs::read(plugin).map_err(FileError::new(plugin, "reading the plugin"))?;
+    Ok((!is_installed(&folder.join(TYPE), &content)).then_some(content))
+}
+
+/// Writes the plugin. Running plugins keep the old file.
+pub fn install_plugin(content: &[u8], folder: &Path) -> Result<(), FileError> {
     let installed = folder.join(TYPE);
-    if is_equal(&installed, &source) {
-        return Ok(false);
-    }
-    replace_regular_file(&installed, PROGRAM, &[source])
-        .map_err(FileError::new(&installed, "writing the plugin"))?;
-    Ok(true)
+    replace_regular_file(&installed, PROGRAM, &[content])
+        .map_err(FileError::new(&installed, "writing the plugin"))
 }
 
 /// True if the file has this content, and can be executed.
-fn is_equal(path: &Path, content: &[u8]) -> bool {
+fn is_installed(path: &Path, content: &[u8]) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let Ok(metadata) = fs::metadata(path) else { return false };
     metadata.is_file()
@@ -147,13 +181,24 @@ pub fn remove_plugin(folder: &Path) -> Result<(), FileError> {
     remove_if_present(&installed).map_err(FileError::new(&installed, "removing the plugin"))
 }
 
-/// Removes the temporary files of an agent that was killed.
+/// Removes the temporary files of an agent that was killed, in the folder and in those of networks.
+/// A running agent must not be writing: it holds the lock.
 pub fn remove_leftovers(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
-            // The next start tries again.
-            let _ = fs::remove_file(entry.path());
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            for inner in fs::read_dir(entry.path()).into_iter().flatten().flatten() {
+                remove_leftover(&inner);
+            }
+        } else {
+            remove_leftover(&entry);
         }
+    }
+}
+
+fn remove_leftover(entry: &DirEntry) {
+    if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
+        // The next start tries again.
+        let _ = fs::remove_file(entry.path());
     }
 }
 
@@ -162,5 +207,5 @@ const TEMPORARY: &str = ".outrigger-";
 const RELOAD: &str = ".outrigger-reload";
 /// Mode of the plugin.
 const PROGRAM: u32 = 0o755;
-/// Largest file that is read.
-const MOST_BYTES: u64 = 1024 * 1024;
+/// Largest file that is searched.
+const LARGEST: u64 = 64 * 1024 * 1024;

@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::install::conf_dir::{ConfDir, DROP_IN, Primary, is_drop_in};
+use crate::install::conf_dir::{ConfDir, DROP_IN, Primary, is_loaded};
 use crate::install::conf_list::{ConfList, ConfListError};
 use crate::install::entry::{TYPE, is_ours};
 
@@ -52,11 +52,6 @@ impl FolderChange {
     pub fn file(&self) -> &str {
         let (Self::Write { file, .. } | Self::Remove(file)) = self;
         file
-    }
-
-    /// True for a change that the runtime does not notice by itself.
-    pub fn is_of_drop_in(&self) -> bool {
-        is_drop_in(self.file())
     }
 }
 
@@ -139,9 +134,13 @@ impl Installation {
             return Self { place: Place::Own, ..self.clone() }.changes(folder);
         }
         let mut changes = self.writes(folder, primary.as_ref())?;
-        let copies = self.own_files(folder);
-        let copies = copies.filter(|file| self.place != Place::Own || *file != self.own_file);
-        changes.extend(copies.map(FolderChange::Remove));
+        let file = match &self.place {
+            Place::Own => Some(&self.own_file),
+            Place::Standalone(file) => Some(file),
+            Place::DropIn | Place::Edit(_) => None,
+        };
+        let others = self.own_files(folder).filter(|own| Some(own) != file);
+        changes.extend(others.map(FolderChange::Remove));
         let primary = primary.filter(|_| self.place == Place::DropIn);
         let network = primary.as_ref().map(|it| it.list.name.as_str());
         let outdated = folder
@@ -151,13 +150,9 @@ impl Installation {
         changes.extend(outdated);
         if let Some(primary) = primary {
             // In the list that the drop-in is read with, an entry of Istio's would be a second one.
-            let is_removed = |file: &str, entry: &Value| file == primary.file || is_ours(entry);
-            changes.extend(without_entries(folder, |file| !self.is_own(file), is_removed));
-        }
-        if folder.text(STANDALONE).is_some_and(is_our_plugin)
-            && !matches!(&self.place, Place::Standalone(file) if file == STANDALONE)
-        {
-            changes.push(FolderChange::Remove(STANDALONE.to_owned()));
+            changes.extend(
+                self.without_entries(folder, |file, entry| file == primary.file || is_ours(entry)),
+            );
         }
         Ok(changes)
     }
@@ -172,8 +167,8 @@ impl Installation {
             let change = FolderChange::Write { file: file.to_owned(), text };
             if is_there { Vec::new() } else { vec![change] }
         };
-        let with_entry = |file: &str, list: &ConfList| {
-            list.with_entry(&self.entry.to_string())
+        let with_entry = |file: &str, list: &ConfList, entry: &Value| {
+            list.with_entry(&entry.to_string())
                 .map_err(|error| NotYet::List { file: file.to_owned(), error })
         };
         match (&self.place, primary) {
@@ -184,10 +179,11 @@ impl Installation {
             },
             (Place::Own, None) => {
                 let (file, copy) = self.copy(folder).ok_or(NotYet::NoPrimary)?;
-                if file == self.own_file && copy.has_entry(&self.entry) {
+                let entry = copy_entry(&self.entry, copy.entries().find_map(copied_from));
+                if file == self.own_file && copy.has_entry(&entry) {
                     return Ok(Vec::new());
                 }
-                Ok(write(&self.own_file, with_entry(&file, &copy)?))
+                Ok(write(&self.own_file, with_entry(&file, &copy, &entry)?))
             }
             (Place::Edit(Some(file)), None) => Err(NotYet::NoFile(file.clone())),
             (_, None) => Err(NotYet::NoPrimary),
@@ -196,7 +192,8 @@ impl Installation {
                 Err(NotYet::SortsBehind { own, primary })
             }
             (Place::Own, Some(Primary { file, list })) => {
-                Ok(write(&self.own_file, with_entry(file, list)?))
+                let entry = copy_entry(&self.entry, Some(file));
+                Ok(write(&self.own_file, with_entry(file, list, &entry)?))
             }
             (Place::DropIn, Some(Primary { file, list })) if list.is_closed => {
                 Err(NotYet::Closed(file.clone()))
@@ -208,7 +205,7 @@ impl Installation {
                 Ok(Vec::new())
             }
             (Place::Edit(_), Some(Primary { file, list })) => {
-                Ok(write(file, with_entry(file, list)?))
+                Ok(write(file, with_entry(file, list, &self.entry)?))
             }
         }
     }
@@ -236,48 +233,57 @@ impl Installation {
                 Ok(Some(Primary { file: file.clone(), list }))
             }
             _ => {
-                let mut ours = vec![self.own_file.as_str(), STANDALONE];
+                let own: Vec<_> = self.own_files(folder).collect();
+                let mut ours: Vec<_> = own.iter().map(String::as_str).collect();
+                ours.extend([self.own_file.as_str(), STANDALONE]);
                 ours.extend(OWN_FILES);
                 folder.primary(&ours).map_err(NotYet::Invalid)
             }
         }
     }
 
-    /// Returns the files that still name the plugin after the removal: those with an entry of
-    /// Istio's.
-    pub fn naming(folder: &ConfDir) -> Vec<String> {
-        let names = |file: &&String| {
-            let text = folder.text(file).unwrap_or_default();
-            let config: Value = serde_json::from_str(text).unwrap_or_default();
-            let plugins = config["plugins"].as_array().into_iter().flatten();
-            plugins.chain([&config]).any(|plugin| plugin["type"] == TYPE)
-        };
-        folder.0.keys().filter(names).cloned().collect()
-    }
-
+    /// Returns the files that the agent has written as a whole: copies, and files with the plugin
+    /// alone. A copy says what it is a copy of; one of an earlier version is known by its name.
     fn own_files(&self, folder: &ConfDir) -> impl Iterator<Item = String> {
-        let names = folder.0.keys().filter(|file| self.is_own(file));
-        names.filter(|file| folder.text(file).is_some_and(has_our_entry)).cloned()
-    }
-
-    fn is_own(&self, file: &str) -> bool {
-        file == self.own_file || OWN_FILES.contains(&file)
+        let is_own = |file: &&String| {
+            let Some(text) = folder.text(file).filter(|_| is_loaded(file)) else { return false };
+            let is_named = **file == self.own_file || OWN_FILES.contains(&file.as_str());
+            match ConfList::parse(file, text) {
+                Ok(list) if file.ends_with(".conflist") => {
+                    let mut entries = list.entries();
+                    entries.any(|it| is_ours(it) && (is_named || copied_from(it).is_some()))
+                }
+                _ => serde_json::from_str(text).is_ok_and(|config| is_ours(&config)),
+            }
+        };
+        folder.0.keys().filter(is_own).cloned()
     }
 
     /// Returns the changes that remove the entry from the folder, in whatever place it is.
     pub fn removal(&self, folder: &ConfDir) -> Vec<FolderChange> {
-        let lists = without_entries(folder, |file| !self.is_own(file), |_, entry| is_ours(entry));
-        let mut changes: Vec<_> = lists.collect();
+        let mut changes: Vec<_> = self.without_entries(folder, |_, entry| is_ours(entry)).collect();
         changes.extend(folder.drop_ins().map(|path| FolderChange::Remove(path.to_owned())));
         changes.extend(self.own_files(folder).map(FolderChange::Remove));
-        let standalone = match &self.place {
-            Place::Standalone(file) => file,
-            _ => STANDALONE,
-        };
-        if folder.text(standalone).is_some_and(is_our_plugin) {
-            changes.push(FolderChange::Remove(standalone.to_owned()));
-        }
         changes
+    }
+
+    /// Returns the changes that remove entries from lists of others.
+    fn without_entries(
+        &self,
+        folder: &ConfDir,
+        is_removed: impl Fn(&str, &Value) -> bool,
+    ) -> impl Iterator<Item = FolderChange> {
+        let own: Vec<_> = self.own_files(folder).collect();
+        let lists = folder.0.keys().filter(move |file| {
+            let is_named = **file == self.own_file || OWN_FILES.contains(&file.as_str());
+            file.ends_with(".conflist") && !is_named && !own.contains(file)
+        });
+        lists.filter_map(move |file| {
+            let text = folder.text(file)?;
+            let list = ConfList::parse(file, text).ok()?;
+            let without = list.without_entries(|entry| is_removed(file, entry));
+            (without != text).then(|| FolderChange::Write { file: file.clone(), text: without })
+        })
     }
 
     fn standalone(&self) -> String {
@@ -298,37 +304,27 @@ fn named<'a>(folder: &'a ConfDir, file: &str) -> Option<(&'a String, &'a Result<
     folder.0.get_key_value(file).or_else(|| folder.0.get_key_value(&other))
 }
 
-/// Returns the changes that remove entries from lists of others.
-fn without_entries<'a>(
-    folder: &'a ConfDir,
-    is_of_others: impl Fn(&str) -> bool + 'a,
-    is_removed: impl Fn(&str, &Value) -> bool + 'a,
-) -> impl Iterator<Item = FolderChange> + 'a {
-    let lists =
-        folder.0.keys().filter(move |file| file.ends_with(".conflist") && is_of_others(file));
-    lists.filter_map(move |file| {
-        let text = folder.text(file)?;
-        let list = ConfList::parse(file, text).ok()?;
-        let without = list.without_entries(|entry| is_removed(file, entry));
-        (without != text).then(|| FolderChange::Write { file: file.clone(), text: without })
-    })
-}
-
 /// Returns the type of a configuration with one plugin; empty for other text.
 fn type_of(text: &str) -> String {
     let config: Value = serde_json::from_str(text).unwrap_or_default();
     config["type"].as_str().unwrap_or_default().to_owned()
 }
 
-fn is_our_plugin(text: &str) -> bool {
-    serde_json::from_str(text).is_ok_and(|config| is_ours(&config))
+/// Returns the entry of a copy, which names the file that it is a copy of.
+fn copy_entry(entry: &Value, file: Option<&str>) -> Value {
+    let mut entry = entry.clone();
+    if let Some(file) = file {
+        entry[COPIED_FROM] = file.into();
+    }
+    entry
 }
 
-fn has_our_entry(text: &str) -> bool {
-    let list: Value = serde_json::from_str(text).unwrap_or_default();
-    list["plugins"].as_array().into_iter().flatten().any(is_ours)
+fn copied_from(entry: &Value) -> Option<&str> {
+    entry[COPIED_FROM].as_str()
 }
 
+/// Key of a copy's entry, with the name of the file that it is a copy of.
+const COPIED_FROM: &str = "copied_from";
 /// Names of own copies: ours, and the one of Istio's agent.
 const OWN_FILES: [&str; 2] = ["00-istio-cni.conflist", "02-istio-cni.conflist"];
 /// Istio's name of a configuration that is not chained.

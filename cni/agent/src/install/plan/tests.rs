@@ -131,23 +131,46 @@ fn own_copy_follows_the_primary() {
 #[test]
 fn own_copy_under_a_former_name_gives_way() {
     let before = folder(&[("10-lab.conflist", PRIMARY)]);
-    let renamed =
-        Installation { own_file: "02-istio-cni.conflist".to_owned(), ..installation(Place::Own) };
-    for has_primary in [true, false] {
-        let mut folder = installed(&before, Place::Own);
+    let names = ["00-istio-cni.conflist", "02-istio-cni.conflist", "05-mine.conflist"];
+    let pairs = names.iter().flat_map(|from| names.iter().map(move |to| (from, to)));
+    for ((from, to), has_primary) in pairs.flat_map(|pair| [(pair, true), (pair, false)]) {
+        let mut folder = before.clone();
+        for change in own(from).changes(&before).unwrap() {
+            apply(&mut folder, &change);
+        }
         if !has_primary {
             folder.0.remove("10-lab.conflist");
         }
         let mut expected = folder.clone();
-        let copy = expected.0.remove("00-istio-cni.conflist").unwrap();
-        expected.0.insert("02-istio-cni.conflist".to_owned(), copy);
-        for change in renamed.changes(&folder.clone()).unwrap() {
+        let copy = expected.0.remove(*from).unwrap();
+        expected.0.insert((*to).to_owned(), copy);
+        for change in own(to).changes(&folder.clone()).unwrap() {
             apply(&mut folder, &change);
             assert!(is_captured(&folder), "after {change:?}: {folder:?}");
         }
         assert_eq!(folder, expected);
-        assert_eq!(renamed.changes(&folder), Ok(vec![]));
+        assert_eq!(own(to).changes(&folder), Ok(vec![]));
+        // The removal knows the copy by its content.
+        let removal = installation(Place::DropIn).removal(&folder);
+        assert_eq!(removal, [FolderChange::Remove((*to).to_owned())]);
     }
+}
+
+#[test]
+fn copy_under_another_name_is_no_primary() {
+    for place in [Place::DropIn, Place::Own, Place::Edit(None)] {
+        let mut folder = folder(&[("10-lab.conflist", PRIMARY)]);
+        for change in own("05-mine.conflist").changes(&folder.clone()).unwrap() {
+            apply(&mut folder, &change);
+        }
+        let folder = installed(&folder, place.clone());
+        assert!(folder.text("05-mine.conflist").is_none(), "{place:?}: {folder:?}");
+        assert!(is_captured(&folder), "{place:?}: {folder:?}");
+    }
+}
+
+fn own(file: &str) -> Installation {
+    Installation { own_file: file.to_owned(), ..installation(Place::Own) }
 }
 
 #[test]
@@ -205,6 +228,11 @@ fn standalone_file_replaces_none_of_another_plugin() {
     assert_eq!(alone(STANDALONE).changes(&before).unwrap().len(), 1);
     assert_eq!(alone(STANDALONE).removal(&before), []);
     assert_eq!(installed(&before, Place::Own).text(STANDALONE), Some(istio));
+    // Ours gives way, whatever its name is.
+    let ours = installed(&folder(&[]), Place::Standalone("istio-cni.conf".to_owned()));
+    let gone = [FolderChange::Remove("istio-cni.conf".to_owned())];
+    assert_eq!(installation(Place::DropIn).removal(&ours), gone);
+    assert_eq!(alone("other.conf").changes(&ours).unwrap()[1..], gone);
 }
 
 #[test]
@@ -235,7 +263,7 @@ fn entry_of_istio_is_replaced_where_it_is_in_force_and_stays_elsewhere() {
         let folder = installed(&before, place.clone());
         assert_eq!(installation(place).changes(&folder), Ok(vec![]));
         let entries: Vec<_> = used(&folder).1.into_iter().filter(|it| it["type"] == TYPE).collect();
-        assert_eq!(entries, [serde_json::from_str::<Value>(ENTRY).unwrap()]);
+        assert!(entries.len() == 1 && is_ours(&entries[0]), "{entries:?}");
     }
     let mut folder = installed(&before, Place::Own);
     for change in installation(Place::Own).removal(&folder.clone()) {
