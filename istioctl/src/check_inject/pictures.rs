@@ -68,6 +68,10 @@ fn draw(svg: &mut Svg, report: &CheckReport, top: u32) -> u32 {
         }
         y = y.max(start + height + 8) + 8;
     }
+    if report.injecting() > 1 {
+        svg.text("t", RESULT, y + 14, TWICE);
+        y += 24;
+    }
     let bottom = y.max(top + 24 + 17 * count(&labels));
     svg.rect("pod", [LABELS, top, 250, bottom - top]);
     for ((class, line), place) in labels.iter().zip((top + 22..).step_by(17)) {
@@ -92,6 +96,9 @@ pub(super) fn mermaid(reports: &[CheckReport]) -> String {
     for (pod, report) in reports.iter().enumerate() {
         let labels = label_lines(report);
         let _ = writeln!(text, "  pod{pod}[{}]", quoted(&labels));
+        if report.injecting() > 1 {
+            let _ = writeln!(text, "  pod{pod}twice[\"{TWICE}\"]");
+        }
         for (number, webhook) in report.webhooks.iter().enumerate() {
             let id = format!("pod{pod}webhook{number}");
             let title = quoted(std::slice::from_ref(&webhook.webhook));
@@ -141,7 +148,10 @@ fn label_lines(report: &CheckReport) -> Vec<String> {
     let pod = &report.checked.pod["metadata"]["labels"];
     let mut lines = vec![format!("Namespace {}", object.namespace)];
     lines.extend(labels(namespace));
-    lines.push(Title(object).to_string());
+    lines.push(match object.name.as_str() {
+        "" => "Pod with the labels".to_owned(),
+        _ => Title(object).to_string(),
+    });
     lines.extend(labels(pod));
     lines
 }
@@ -176,6 +186,7 @@ fn count<T>(lines: &[T]) -> u32 {
     u32::try_from(lines.len()).unwrap_or(u32::MAX / 100)
 }
 
+const TWICE: &str = "ERROR: multiple webhooks inject";
 const TITLE: &str = "Webhooks and labels of a pod";
 /// Labels per object.
 const MOST_LABELS: usize = 12;

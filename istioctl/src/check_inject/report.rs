@@ -104,7 +104,7 @@ impl CheckReport {
         }
     }
 
-    fn injecting(&self) -> usize {
+    pub(super) fn injecting(&self) -> usize {
         injecting_entries(&self.webhooks)
     }
 }
