@@ -27,7 +27,7 @@ enum Command {
     Why(Why),
 }
 
-/// The injectors of a cluster
+/// Show the injectors of a cluster
 #[derive(Debug, Args)]
 struct Injector {
     #[command(subcommand)]

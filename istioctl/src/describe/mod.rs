@@ -60,7 +60,7 @@ struct DescribePod {
     #[command(flatten)]
     injection: InjectionFlags,
     /// Output format
-    #[arg(short, long, value_enum, default_value = "table")]
+    #[arg(short, long, value_name = "FORM", value_enum, default_value = "table")]
     output: Form,
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Graph {
     #[command(flatten)]
     pages: DebugPages,
     /// Output format
-    #[arg(short, long, value_enum, default_value = "table")]
+    #[arg(short, long, value_name = "FORM", value_enum, default_value = "table")]
     output: PictureForm,
 }
 

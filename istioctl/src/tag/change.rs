@@ -80,7 +80,7 @@ struct TagFlags {
     /// The revision that the tag stands for
     #[arg(short, long, value_name = "REVISION", value_parser = names::label)]
     revision: String,
-    /// Change a tag that exists
+    /// Replace a tag that exists
     #[arg(long)]
     overwrite: bool,
     /// Name of the tag's webhook configuration [default: istio-revision-tag-TAG]
