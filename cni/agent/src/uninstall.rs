@@ -45,7 +45,10 @@ pub fn uninstall(arguments: &Arguments, purge: bool) -> Result<()> {
         tracing::info!("{}: no file has an entry of the plugin", paths.conf_dir.display());
     }
     // The runtime may have missed a change of a drop-in, of this process or of one that was killed.
-    files::reload(&paths.conf_dir)?;
+    match files::reload(&paths.conf_dir) {
+        Err(error) if changes.is_empty() => tracing::warn!("{error}"),
+        done => done?,
+    }
     drop(lock);
     remove_run_dir(&paths.run_dir);
     let folder = files::read_conf_dir(&paths.conf_dir)?;

@@ -253,6 +253,8 @@ impl Installation {
                     let mut entries = list.entries();
                     entries.any(|it| is_ours(it) && (is_named || copied_from(it).is_some()))
                 }
+                // By its name it is ours, and no runtime can load its folder.
+                Err(_) if is_named => true,
                 _ => serde_json::from_str(text).is_ok_and(|config| is_ours(&config)),
             }
         };

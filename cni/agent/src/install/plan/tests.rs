@@ -157,6 +157,19 @@ fn own_copy_under_a_former_name_gives_way() {
 }
 
 #[test]
+fn broken_copy_is_replaced_or_removed() {
+    for text in ["", "{", r#"{"name":"lab","plugins":[]}"#] {
+        let before = folder(&[("10-lab.conflist", PRIMARY), ("00-istio-cni.conflist", text)]);
+        for place in [Place::DropIn, Place::Own, Place::Edit(None)] {
+            let folder = installed(&before, place.clone());
+            assert!(is_captured(&folder), "{place:?}: {folder:?}");
+        }
+        let gone = [FolderChange::Remove("00-istio-cni.conflist".to_owned())];
+        assert_eq!(installation(Place::Own).removal(&before), gone);
+    }
+}
+
+#[test]
 fn copy_under_another_name_is_no_primary() {
     for place in [Place::DropIn, Place::Own, Place::Edit(None)] {
         let mut folder = folder(&[("10-lab.conflist", PRIMARY)]);
