@@ -551,6 +551,17 @@ fn capture_request_is_written_for_a_plugin_alone() {
 }
 
 #[test]
+fn init_container_of_the_user_with_the_name_of_the_other_mode_stays() {
+    for (enabled, name) in [(false, "istio-validation"), (true, "istio-init")] {
+        let values = json!({"pilot": {"cni": {"enabled": enabled}}});
+        let before = pod(&json!({}), &json!({"initContainers": [{"name": name, "image": "q"}]}));
+        let after = injected(&values, &before).pod;
+        let back = uninject(&after, &Origin::from_pod(&after)).unwrap().unwrap().pod;
+        assert_eq!(back["spec"], before["spec"], "{name}");
+    }
+}
+
+#[test]
 fn capture_request_goes_with_the_capture_and_with_the_injection() {
     let values =
         json!({"pilot": {"cni": {"enabled": true}}, "outrigger": {"captureRequest": "write"}});

@@ -53,13 +53,26 @@ pub(super) fn restore(
 }
 
 /// Returns a container of the sidecar that is still there, and that its user did not supply.
-pub(super) fn not_named(pod: &Value, overrides: &Overrides) -> Option<&'static str> {
+///
+/// An injection adds one of the two init containers, so the other one is the user's.
+pub(super) fn not_named(
+    pod: &Value,
+    status: &InjectionStatus,
+    overrides: &Overrides,
+) -> Option<&'static str> {
     let Overrides { containers, init } = overrides;
     let has = |list: &[Value], name: &str| list.iter().any(|container| container["name"] == name);
     let lists = [CONTAINERS, INIT_CONTAINERS].map(|list| pod["spec"][list].as_array());
     let is_there = |name: &str| lists.iter().flatten().any(|list| has(list, name));
     let is_recorded = |name: &str| has(containers, name) || has(init, name);
-    SIDECAR.into_iter().find(|name| is_there(name) && !is_recorded(name))
+    let is_injected = |name: &str| status.names().any(|injected| injected == name);
+    let is_of_user = |name: &str| match name {
+        INIT => is_injected(VALIDATION),
+        VALIDATION => is_injected(INIT),
+        _ => false,
+    };
+    let mut sidecar = SIDECAR.into_iter();
+    sidecar.find(|name| is_there(name) && !is_recorded(name) && !is_of_user(name))
 }
 
 /// Completes a container from the record, which leaves out or normalises some fields.
@@ -94,6 +107,7 @@ fn is_empty(list: &Value) -> bool {
 }
 
 /// Containers of every sidecar.
-const SIDECAR: [&str; 3] = [PROXY, "istio-init", VALIDATION];
+const INIT: &str = "istio-init";
+const SIDECAR: [&str; 3] = [PROXY, INIT, VALIDATION];
 /// Status port that no annotation names, because [`super::metrics`] restores these annotations.
 const NO_PORT: u16 = 0;

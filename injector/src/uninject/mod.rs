@@ -64,7 +64,7 @@ pub fn uninject(
     doubts.extend(doubt::absent_parts(injected, &status));
     let mut pod = injected.clone();
     containers::restore(&mut pod, injected, &status, &overrides, &mut doubts);
-    if let Some(name) = containers::not_named(&pod, &overrides) {
+    if let Some(name) = containers::not_named(&pod, &status, &overrides) {
         return Err(UninjectError::NotNamed(name));
     }
     spec::restore(&mut pod, &status, &mut doubts);
