@@ -39,7 +39,10 @@ impl NamespaceError {
             Self::Enter(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 Some("entering it needs CAP_SYS_ADMIN")
             }
-            Self::Enter(_) | Self::Open(_) | Self::NotANamespace | Self::Own(_) => None,
+            Self::Open(_) | Self::NotANamespace => {
+                Some("the runtime has to pass the path of the pod's network namespace")
+            }
+            Self::Enter(_) | Self::Own(_) => None,
         }
     }
 }

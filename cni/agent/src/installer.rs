@@ -196,7 +196,7 @@ impl Installer {
         let entries = fs::read_dir(conf_dir).into_iter().flatten().flatten();
         // Folders of networks, and of the targets of links.
         let further = entries.filter_map(|entry| match entry.file_type().ok()? {
-            kind if kind.is_dir() => Some(entry.path()),
+            _ if entry.path().is_dir() => Some(entry.path()),
             kind if kind.is_symlink() => Some(entry.path().canonicalize().ok()?.parent()?.into()),
             _ => None,
         });

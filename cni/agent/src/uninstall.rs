@@ -57,8 +57,8 @@ pub fn uninstall(arguments: &Arguments, purge: bool) -> Result<()> {
     };
     if let Some(file) = naming.iter().filter(|file| !file.contains('/')).find(is_invalid) {
         bail!(
-            "{file} in {} names the plugin, and is invalid; hint: try again when its owner has \
-             written it, or remove the entry istio-cni from it",
+            "{file} in {} may name the plugin, and is no JSON that can be read; hint: try again when \
+             its owner has written it, or remove it",
             paths.conf_dir.display()
         );
     }

@@ -206,11 +206,14 @@ fn plugin_stays_while_a_file_may_name_it() {
         ("10-lab.conflist", format!("{named}{}", " ".repeat(5 << 20))),
         ("10-lab.conflist", named.replace("1.0.0", "\\ud800")),
         ("lab/60-mesh.conf", r#"{"type":"istio-cni"}"#.to_owned()),
+        ("linked/60-mesh.conf", r#"{"type":"istio\u002dcni"}"#.to_owned()),
         ("00-multus.conf", format!(r#"{{"name":"m","type":"multus","delegates":[{named}]}}"#)),
     ] {
         let node = Node::new();
         drop(node.agent(&[]));
         fs::create_dir_all(node.file("lab")).unwrap();
+        fs::create_dir(node.0.path().join("target")).unwrap();
+        std::os::unix::fs::symlink("../target", node.file("linked")).unwrap();
         fs::write(node.file(file), &text).unwrap();
         fs::write(node.plugins().join("istio-cni"), PLUGIN).unwrap();
         let refused = node.run(&["uninstall", "--purge"]);

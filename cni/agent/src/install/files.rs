@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use local_files::{read_file_up_to, read_text_file, remove_if_present, replace_regular_file};
+use serde_json::Value;
 use thiserror::Error;
 
 use crate::install::conf_dir::{ConfDir, DROP_IN, is_loaded};
@@ -80,15 +81,17 @@ fn text(path: &Path) -> io::Result<String> {
     read_text_file(path).map(|text| text.to_string())
 }
 
-/// Returns the files of the folder, and of those of networks, that name the plugin. Their text is
-/// searched as it is: a file may be valid for the runtime alone. One that cannot be read may name it.
+/// Returns the files of the folder, and of those of networks, that name the plugin. Text that is no
+/// JSON is searched as it is: a file may be valid for the runtime alone. One that cannot be read may
+/// name it.
 pub fn naming_plugin(folder: &Path) -> Result<Vec<String>, FileError> {
     let read = || -> io::Result<Vec<String>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            if entry.file_type()?.is_dir() {
+            // A link to a folder is one for the runtime.
+            if entry.path().is_dir() {
                 for inner in fs::read_dir(entry.path())? {
                     let inner = inner?;
                     let file = inner.file_name().to_string_lossy().into_owned();
@@ -109,8 +112,20 @@ pub fn naming_plugin(folder: &Path) -> Result<Vec<String>, FileError> {
 fn names_plugin(path: &Path) -> bool {
     let named = format!("\"{TYPE}\"").into_bytes();
     match read_file_up_to(path, LARGEST) {
-        Ok(text) => text.windows(named.len()).any(|part| part == named),
+        Ok(text) => match serde_json::from_slice(&text) {
+            Ok(config) => has_plugin(&config),
+            Err(_) => text.windows(named.len()).any(|part| part == named),
+        },
         Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
+}
+
+/// True if an object at any depth is an entry of the plugin: Multus has lists in its own.
+fn has_plugin(config: &Value) -> bool {
+    match config {
+        Value::Object(fields) => config["type"] == TYPE || fields.values().any(has_plugin),
+        Value::Array(items) => items.iter().any(has_plugin),
+        _ => false,
     }
 }
 
