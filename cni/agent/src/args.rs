@@ -353,7 +353,7 @@ pub(crate) const VARIABLES_WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("AMBIENT_ENABLED", "only sidecars are captured"),
 ];
 
-/// Empty, it excludes no namespace.
+/// Variable whose empty value is one: it excludes no namespace.
 const EXCLUDED: &str = "EXCLUDE_NAMESPACES";
 /// The only one that needs no value.
 const SWITCH: &str = "skip-tls-verify";

@@ -77,7 +77,7 @@ pub enum InstallError {
     Fight {
         /// The file that is written.
         file: String,
-        /// What is removed.
+        /// Thing that is removed: the plugin, or its entry.
         what: &'static str,
         /// Time until the next attempt.
         delay: Duration,
@@ -201,19 +201,18 @@ impl Installer {
             _ => None,
         });
         let folders = [conf_dir.clone(), bin_dir.clone()].into_iter().chain(further);
-        let mut errors = Vec::new();
+        let mut first = None;
         let watch = FolderWatch::new();
-        let watch = watch.map_err(|error| errors.push(format!("inotify: {error}"))).ok();
+        let watch = watch.map_err(|error| first = Some(format!("inotify: {error}"))).ok();
         for folder in folders {
             match watch.as_ref().map(|watch| watch.add(&folder)) {
                 Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => {
-                    errors.push(format!("{}: {error}", folder.display()));
+                    first.get_or_insert_with(|| format!("{}: {error}", folder.display()));
                 }
                 _ => {}
             }
         }
-        let error = errors.into_iter().next();
-        if let Some(error) = &error
+        if let Some(error) = &first
             && self.watch_error.as_ref() != Some(error)
         {
             let seconds = UNWATCHED.as_secs();
@@ -221,7 +220,7 @@ impl Installer {
                 "watching for changes: {error}; instead, the agent looks every {seconds} s"
             );
         }
-        self.watch_error = error;
+        self.watch_error = first;
         watch
     }
 

@@ -17,6 +17,7 @@ pub mod reconciler;
 #[cfg(test)]
 mod reference;
 pub mod repair;
+mod retry;
 pub mod run;
 pub mod runtime_version;
 pub mod uninstall;

@@ -15,11 +15,17 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 
 use crate::metrics::Metrics;
+use crate::retry::until_ok;
 
 /// Answers `GET /metrics` on all addresses of the node, for as long as the program runs. Waits for a
 /// port that another program has, such as the agent before this one.
 pub async fn serve(port: u16, metrics: Arc<Metrics>) {
-    let listener = wait_for_port(port).await;
+    let listener = until_ok(|| async move {
+        bind(port).await.map_err(|error| {
+            format!("--monitoring-port {port}: {error}; there are no metrics until it is free")
+        })
+    })
+    .await;
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(PAUSE).await;
@@ -38,23 +44,6 @@ pub async fn serve(port: u16, metrics: Arc<Metrics>) {
                 .serve_connection(TokioIo::new(stream), service)
                 .await;
         });
-    }
-}
-
-async fn wait_for_port(port: u16) -> TcpListener {
-    let mut is_reported = false;
-    loop {
-        match bind(port).await {
-            Ok(listener) => return listener,
-            Err(error) if !is_reported => {
-                tracing::warn!(
-                    "--monitoring-port {port}: {error}; there are no metrics until it is free"
-                );
-                is_reported = true;
-            }
-            Err(_) => {}
-        }
-        tokio::time::sleep(AGAIN).await;
     }
 }
 
@@ -80,5 +69,3 @@ fn answer<B>(request: &Request<B>, metrics: &Metrics) -> Response<Full<Bytes>> {
 
 /// Pause after a failed accept.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Pause before the port is tried again.
-const AGAIN: Duration = Duration::from_secs(1);

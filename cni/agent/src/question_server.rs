@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::node_pods::{KnownPod, NodePods};
+use crate::retry::until_ok;
 use crate::run::create_run_dir;
 use cni::question::{AgentAnswer, Question, SOCKET};
 
@@ -58,22 +59,16 @@ pub async fn serve(run_dir: PathBuf, pods: Arc<NodePods>, client: Arc<OnceLock<C
 }
 
 async fn wait_for_socket(run_dir: &Path) -> UnixListener {
-    let mut last = String::new();
-    loop {
-        let error = match create_run_dir(run_dir).and_then(|()| Ok(bind(run_dir)?)) {
-            Ok(listener) => return listener,
-            Err(error) => format!("{error:#}"),
-        };
-        if error != last {
-            tracing::warn!(
-                "--cni-agent-run-dir {}: creating the socket: {error}; no question of the plugin is \
+    until_ok(|| async move {
+        create_run_dir(run_dir).and_then(|()| Ok(bind(run_dir)?)).map_err(|error| {
+            format!(
+                "--cni-agent-run-dir {}: creating the socket: {error:#}; no question of the plugin is \
                  answered until then",
                 run_dir.display()
-            );
-        }
-        last = error;
-        tokio::time::sleep(LOOK).await;
-    }
+            )
+        })
+    })
+    .await
 }
 
 /// Creates the socket in the run folder, in place of one that a former process left.

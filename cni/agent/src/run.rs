@@ -23,6 +23,7 @@ use crate::metrics::Metrics;
 use crate::node_api::NodeApi;
 use crate::node_pods::{NodePods, watch_pods};
 use crate::reconciler::{Reconciler, RepairMode, Trigger};
+use crate::retry::until_ok;
 use crate::runtime_version::reads_drop_ins;
 use crate::{metrics_server, question_server};
 
@@ -64,7 +65,7 @@ pub async fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// What the agent does with the API server.
+/// Tasks of the agent that need the API server.
 struct Repair {
     arguments: Arguments,
     metrics: Arc<Metrics>,
@@ -154,23 +155,16 @@ pub(super) fn create_run_dir(folder: &Path) -> Result<()> {
 
 /// Waits for a client of the API server. Its files may come later than the agent.
 async fn wait_for_client(node: &NodeArgs) -> Client {
-    let mut last = String::new();
-    loop {
-        match client(node).await {
-            Ok(client) => return client,
-            Err(error) => {
-                let error = with_causes(error.as_ref());
-                if error != last {
-                    tracing::warn!(
-                        "without the API server, no pod is repaired, and no question about pods of \
-                         other injectors is answered: {error}"
-                    );
-                }
-                last = error;
-            }
-        }
-        tokio::time::sleep(AGAIN).await;
-    }
+    until_ok(|| async move {
+        client(node).await.map_err(|error| {
+            format!(
+                "without the API server, no pod is repaired, and no question about pods of other \
+                 injectors is answered: {}",
+                with_causes(error.as_ref())
+            )
+        })
+    })
+    .await
 }
 
 async fn client(node: &NodeArgs) -> Result<Client> {

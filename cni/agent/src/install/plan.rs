@@ -247,7 +247,7 @@ impl Installation {
     fn own_files(&self, folder: &ConfDir) -> impl Iterator<Item = String> {
         let is_own = |file: &&String| {
             let Some(text) = folder.text(file).filter(|_| is_loaded(file)) else { return false };
-            let is_named = **file == self.own_file || OWN_FILES.contains(&file.as_str());
+            let is_named = self.has_own_name(file);
             match ConfList::parse(file, text) {
                 Ok(list) if file.ends_with(".conflist") => {
                     let mut entries = list.entries();
@@ -259,6 +259,10 @@ impl Installation {
             }
         };
         folder.0.keys().filter(is_own).cloned()
+    }
+
+    fn has_own_name(&self, file: &str) -> bool {
+        file == self.own_file || OWN_FILES.contains(&file)
     }
 
     /// Returns the changes that remove the entry from the folder, in whatever place it is.
@@ -277,8 +281,7 @@ impl Installation {
     ) -> impl Iterator<Item = FolderChange> {
         let own: Vec<_> = self.own_files(folder).collect();
         let lists = folder.0.keys().filter(move |file| {
-            let is_named = **file == self.own_file || OWN_FILES.contains(&file.as_str());
-            file.ends_with(".conflist") && !is_named && !own.contains(file)
+            file.ends_with(".conflist") && !self.has_own_name(file) && !own.contains(file)
         });
         lists.filter_map(move |file| {
             let text = folder.text(file)?;
