@@ -1,7 +1,7 @@
 //! Capture of injected pods from the node: a chained CNI plugin.
 //!
-//! `call`, `network_config`, `pod`, `capture_request`, `decision` and `answer` are pure: a call of
-//! the runtime in, a decision or an answer out. `network_namespace`, `capture`,
+//! `call`, `network_config`, `pod`, `capture_request`, `decision`, `answer` and `json_object` are
+//! pure: a call of the runtime in, a decision or an answer out. `network_namespace`, `capture`,
 //! `question` and `plugin` access the machine.
 
 pub mod answer;
@@ -9,6 +9,7 @@ pub mod call;
 pub mod capture;
 pub mod capture_request;
 pub mod decision;
+pub mod json_object;
 pub mod network_config;
 pub mod network_namespace;
 pub mod plugin;

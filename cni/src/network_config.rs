@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::answer::{CniError, Code, LATEST, SUPPORTED};
+use crate::json_object::{FieldError, JsonObject};
 
 /// Network configuration of a call.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl NetworkConfig {
     /// Parses standard input. As in Go, a field that is null is absent, and of two fields of one name
     /// the last one counts.
     pub fn parse(input: &[u8]) -> Result<Self, CniError> {
-        let input = Object::parse(input).map_err(|error| {
+        let input = JsonObject::parse(input).map_err(|error| {
             let code = if error.is_data() { Code::InvalidConfig } else { Code::Decoding };
             invalid(code, &error.to_string())
         })?;
@@ -66,9 +66,8 @@ impl NetworkConfig {
             return Err(CniError::new(Code::IncompatibleVersion, message)
                 .hint(format!("use one of {supported}")));
         }
-        let runtime = input.field::<Box<RawValue>>("runtimeConfig")?;
-        let runtime = runtime.as_ref().map_or("{}", |runtime| runtime.get());
-        let runtime = Object::parse(runtime.as_bytes())
+        let runtime = input.field::<&RawValue>("runtimeConfig")?.map_or("{}", RawValue::get);
+        let runtime = JsonObject::parse(runtime.as_bytes())
             .map_err(|error| invalid(Code::InvalidConfig, &format!("runtimeConfig: {error}")))?;
         let run_dir = match input.field("run_dir")? {
             None => input.field("cni_agent_run_dir")?,
@@ -106,23 +105,9 @@ impl Dns {
     }
 }
 
-/// JSON object whose fields are parsed when they are needed.
-struct Object<'a>(BTreeMap<String, &'a RawValue>);
-
-impl<'a> Object<'a> {
-    fn parse(text: &'a [u8]) -> Result<Self, serde_json::Error> {
-        serde_json::from_slice(text).map(Self)
-    }
-
-    /// Returns the field; `None` if it is absent or null.
-    fn field<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, CniError> {
-        let Some(value) = self.0.get(name).filter(|value| value.get() != "null") else {
-            return Ok(None);
-        };
-        let value = serde_json::from_str(value.get());
-        let value =
-            value.map_err(|error| invalid(Code::InvalidConfig, &format!("{name}: {error}")))?;
-        Ok(Some(value))
+impl From<FieldError> for CniError {
+    fn from(error: FieldError) -> Self {
+        invalid(Code::InvalidConfig, &error.to_string())
     }
 }
 
@@ -133,7 +118,7 @@ fn invalid(code: Code, what: &str) -> CniError {
 
 /// Returns the version in which an error about the input is written.
 pub fn version_of(input: &[u8]) -> String {
-    let version = Object::parse(input).ok().and_then(|input| input.field("cniVersion").ok()?);
+    let version = JsonObject::parse(input).ok().and_then(|input| input.field("cniVersion").ok()?);
     version.unwrap_or_else(|| LATEST.to_owned())
 }
 

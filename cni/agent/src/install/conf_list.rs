@@ -1,9 +1,7 @@
 //! Network configurations as text: order of keys, spelling of numbers and white space stay as they
 //! are.
 
-use std::collections::BTreeMap;
-
-use serde::Deserialize;
+use cni::json_object::{FieldError, JsonObject};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -57,8 +55,8 @@ impl ConfList {
     }
 
     fn of_list(text: &str) -> Result<Self, ConfListError> {
-        let fields = fields(text)?;
-        let name: String = field(&fields, "name")?.unwrap_or_default();
+        let fields = JsonObject::parse(text.as_bytes())?;
+        let name: String = fields.field("name")?.unwrap_or_default();
         if name.is_empty() {
             return Err(ConfListError::NoName);
         }
@@ -67,17 +65,17 @@ impl ConfList {
         }
         let place = |plugin: &&RawValue| {
             let start = plugin.get().as_ptr().addr() - text.as_ptr().addr();
-            let value: Value = parsed(plugin.get())?;
+            let value: Value = serde_json::from_str(plugin.get())?;
             let has_type = value["type"].as_str().is_some_and(|kind| !kind.is_empty());
             let placed = PlacedPlugin { start, end: start + plugin.get().len(), value };
             has_type.then_some(placed).ok_or(ConfListError::NoType)
         };
-        let plugins: Vec<&RawValue> = field(&fields, "plugins")?.unwrap_or_default();
+        let plugins: Vec<&RawValue> = fields.field("plugins")?.unwrap_or_default();
         let plugins = plugins.iter().map(place).collect::<Result<Vec<_>, _>>()?;
         if plugins.iter().all(|plugin| plugin.value["type"] == TYPE) {
             return Err(ConfListError::NoPlugin);
         }
-        let is_closed = match field(&fields, ONLY_INLINED)?.unwrap_or(Value::Bool(false)) {
+        let is_closed = match fields.field(ONLY_INLINED)?.unwrap_or(Value::Bool(false)) {
             Value::Bool(only) => only,
             // As a word, libcni takes these alone.
             Value::String(word) => word.eq_ignore_ascii_case("true"),
@@ -91,9 +89,9 @@ impl ConfList {
     }
 
     fn of_plugin(text: &str) -> Result<Self, ConfListError> {
-        let fields = fields(text)?;
-        let name = json!(field::<String>(&fields, "name")?.unwrap_or_default());
-        let version = field::<String>(&fields, "cniVersion")?;
+        let fields = JsonObject::parse(text.as_bytes())?;
+        let name = json!(fields.field::<String>("name")?.unwrap_or_default());
+        let version = fields.field::<String>("cniVersion")?;
         let version =
             version.map(|it| format!("\"cniVersion\":{},", json!(it))).unwrap_or_default();
         Self::of_list(&format!("{{{version}\"name\":{name},\"plugins\":[\n{}\n]}}\n", text.trim()))
@@ -158,21 +156,6 @@ impl ConfList {
     }
 }
 
-/// Returns the fields of an object: of two of one name the last, as in Go.
-fn fields(text: &str) -> Result<BTreeMap<String, &RawValue>, ConfListError> {
-    parsed(text)
-}
-
-/// Returns a field; `None` if it is absent or null.
-fn field<'a, T: Deserialize<'a>>(
-    fields: &BTreeMap<String, &'a RawValue>,
-    name: &str,
-) -> Result<Option<T>, ConfListError> {
-    let Some(value) = fields.get(name) else { return Ok(None) };
-    serde_json::from_str(value.get())
-        .map_err(|error| ConfListError::Json(format!("{name}: {error}")))
-}
-
 /// True for a name that libcni takes for a network (`ValidateNetworkName`). It is the name of a
 /// folder too.
 fn is_network_name(name: &str) -> bool {
@@ -180,8 +163,16 @@ fn is_network_name(name: &str) -> bool {
         && name.chars().all(|it| it.is_ascii_alphanumeric() || "_.-".contains(it))
 }
 
-fn parsed<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, ConfListError> {
-    serde_json::from_str(text).map_err(|error| ConfListError::Json(error.to_string()))
+impl From<serde_json::Error> for ConfListError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Json(error.to_string())
+    }
+}
+
+impl From<FieldError> for ConfListError {
+    fn from(error: FieldError) -> Self {
+        Self::Json(error.to_string())
+    }
 }
 
 const ONLY_INLINED: &str = "loadOnlyInlinedPlugins";
