@@ -48,7 +48,7 @@ pub fn decide(config: &NetworkConfig, pod: Option<&PodIdentity>) -> Result<Decis
     let Some(pod) = pod else {
         let annotations = config.annotations.as_ref();
         return if annotations.is_some_and(|annotations| annotations.contains_key(STATUS)) {
-            Err(CniError::new(Code::InvalidEnvironment, NAMELESS))
+            Err(CniError::new(Code::InvalidEnvironment, NAMELESS).hint(PASSED_ARGS))
         } else {
             Ok(Decision::Pass(PassReason::NoPod))
         };
@@ -115,6 +115,8 @@ const NUMBER: &str = "use the number: the plugin looks up no names of accounts";
 const OF_A_NODE: &str = "the traffic of a node is never captured";
 const NAMELESS: &str = "CNI_ARGS has no K8S_POD_NAMESPACE and K8S_POD_NAME in UTF-8, although the \
                         annotations are those of a pod with a sidecar";
+const PASSED_ARGS: &str = "container runtimes pass both; a tool that calls the plugin needs \
+                           CNI_ARGS=K8S_POD_NAMESPACE=…;K8S_POD_NAME=…";
 /// Hint about a request that no setting of the pod explains.
 const REWRITTEN: &str = "the injector writes this annotation; correct the pod's other annotations, \
                          and create it anew";

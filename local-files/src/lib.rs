@@ -13,4 +13,6 @@ mod skipped_tests;
 pub use file_set::{FileSet, SetFile};
 pub use follow::follow;
 pub use regular_file::{read_file, read_file_up_to, read_text_file};
-pub use replace::{NewContent, remove_if_present, replace_file, replace_regular_file};
+pub use replace::{
+    NewContent, remove_if_present, replace_file, replace_file_or_link, replace_regular_file,
+};

@@ -41,6 +41,16 @@ pub fn replace_regular_file(path: &Path, mode: u32, parts: &[impl AsRef<[u8]>]) 
     NewContent::write(path, mode, parts)?.publish()
 }
 
+/// Replaces a regular file, as [`replace_regular_file`] does, or a symbolic link by a regular file: the
+/// target of the link stays as it is.
+pub fn replace_file_or_link(path: &Path, mode: u32, parts: &[impl AsRef<[u8]>]) -> io::Result<()> {
+    let existing = fs::symlink_metadata(path).ok().filter(|existing| !existing.is_symlink());
+    if existing.as_ref().is_some_and(|existing| !existing.is_file()) {
+        return Err(io::Error::other(IRREGULAR));
+    }
+    write_beside(path, existing, mode, parts)?.publish()
+}
+
 /// Removes a file; one that is gone already is no error.
 pub fn remove_if_present(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
@@ -64,7 +74,7 @@ impl NewContent {
         let path = resolved(path)?;
         let existing = fs::metadata(&path).ok();
         if existing.as_ref().is_some_and(|existing| !existing.is_file()) {
-            return Err(io::Error::other("not a regular file"));
+            return Err(io::Error::other(IRREGULAR));
         }
         write_beside(&path, existing, mode, parts)
     }
@@ -133,6 +143,7 @@ fn resolved(path: &Path) -> io::Result<PathBuf> {
     Err(Errno::LOOP.into())
 }
 
+const IRREGULAR: &str = "not a regular file";
 /// Linux follows the same number.
 const LINKS: usize = 40;
 
@@ -232,6 +243,23 @@ mod tests {
         replace_regular_file(&at("file"), NEW, &[b"text"]).unwrap();
         replace_regular_file(&at("file"), NEW, &[b"new"]).unwrap();
         assert_eq!(fs::read_to_string(at("file")).unwrap(), "new");
+    }
+
+    #[test]
+    fn link_is_replaced_by_a_file_if_its_target_is_not_meant() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        fs::write(at("target"), "kept").unwrap();
+        for (name, target) in [("link", "target"), ("dangling", "nowhere"), ("loop", "loop")] {
+            symlink(target, at(name)).unwrap();
+            replace_file_or_link(&at(name), NEW, &[b"new"]).unwrap();
+            assert!(fs::symlink_metadata(at(name)).unwrap().is_file(), "{name}");
+            assert_eq!(fs::read_to_string(at(name)).unwrap(), "new", "{name}");
+        }
+        assert_eq!(fs::read_to_string(at("target")).unwrap(), "kept");
+        assert!(!at("nowhere").exists());
+        let error = replace_file_or_link(directory.path(), NEW, &[b"new"]).unwrap_err();
+        assert_eq!(error.to_string(), IRREGULAR);
     }
 
     #[test]

@@ -107,6 +107,12 @@ impl Paths {
         flock(&file, FlockOperation::LockExclusive)?;
         Ok(file)
     }
+
+    /// Removes the temporary files of agents that were killed. The caller holds the lock.
+    pub fn remove_leftovers(&self) {
+        files::conf_dirs(&self.conf_dir).iter().for_each(|folder| files::remove_leftovers(folder));
+        files::remove_leftovers(&self.bin_dir);
+    }
 }
 
 /// Returns the installation that the flags ask for. `drop_ins` is true if the runtime reads them.
@@ -192,15 +198,8 @@ impl Installer {
 
     /// Returns a watch of the folders that can be watched.
     fn watch(&mut self) -> Option<FolderWatch> {
-        let Paths { conf_dir, bin_dir, .. } = &self.paths;
-        let entries = fs::read_dir(conf_dir).into_iter().flatten().flatten();
-        // Folders of networks, and of the targets of links.
-        let further = entries.filter_map(|entry| match entry.file_type().ok()? {
-            _ if entry.path().is_dir() => Some(entry.path()),
-            kind if kind.is_symlink() => Some(entry.path().canonicalize().ok()?.parent()?.into()),
-            _ => None,
-        });
-        let folders = [conf_dir.clone(), bin_dir.clone()].into_iter().chain(further);
+        let mut folders = files::conf_dirs(&self.paths.conf_dir);
+        folders.push(self.paths.bin_dir.clone());
         let mut first = None;
         let watch = FolderWatch::new();
         let watch = watch.map_err(|error| first = Some(format!("inotify: {error}"))).ok();
@@ -268,10 +267,9 @@ impl Installer {
     fn install(&mut self, installation: &Installation) -> Result<bool, InstallError> {
         let paths = self.paths.clone();
         // Without the lock, two agents may write in turn; each write is whole.
-        let _lock = paths.lock().ok();
-        if !self.is_clean {
-            files::remove_leftovers(&paths.conf_dir);
-            files::remove_leftovers(&paths.bin_dir);
+        let lock = paths.lock().ok();
+        if !self.is_clean && lock.is_some() {
+            paths.remove_leftovers();
             self.is_clean = true;
         }
         // First, because runtimes reject a configuration whose plugin is missing.
@@ -300,11 +298,9 @@ impl Installer {
             if files::read_conf_dir(&paths.conf_dir).ok() != Some(folder) {
                 continue;
             }
-            let writes = changes.iter().find_map(|change| match change {
-                FolderChange::Write { file, .. } => Some(file.clone()),
-                FolderChange::Remove(_) => None,
-            });
-            if let (Some(file), Err(delay)) = (writes, self.budget.take(Timestamp::now())) {
+            let write = changes.iter().find(|change| !matches!(change, FolderChange::Remove(_)));
+            if let (Some(write), Err(delay)) = (write, self.budget.take(Timestamp::now())) {
+                let file = write.file().to_owned();
                 let delay = delay.unsigned_abs();
                 return Err(InstallError::Fight { file, what: "the plugin's entry", delay });
             }

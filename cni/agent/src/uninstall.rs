@@ -1,22 +1,17 @@
 //! Removal of plugin and configuration from a node.
 
 use std::fs;
-use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use cni::question::SOCKET;
-use serde_json::Value;
 
 use crate::args::Arguments;
-use crate::install::entry::TYPE;
-use crate::install::files;
+use crate::install::{files, naming};
 use crate::installer::{LOCK, Paths, installation};
 use crate::run::READY;
-use local_files::{read_file, remove_if_present};
+use local_files::remove_if_present;
 
 /// Removes the entry of the plugin. With `purge`, removes the plugin too.
 ///
@@ -31,18 +26,19 @@ pub fn uninstall(arguments: &Arguments, purge: bool) -> Result<()> {
         );
     }
     let lock = paths.lock().ok();
-    files::remove_leftovers(&paths.conf_dir);
-    files::remove_leftovers(&paths.bin_dir);
+    paths.remove_leftovers();
+    let conf_dir = paths.conf_dir.display();
     let installation = installation(&arguments.configuration, &paths.run_dir, false);
     let folder = files::read_conf_dir(&paths.conf_dir)?;
     let changes = installation.removal(&folder);
     for change in &changes {
         files::change(&paths.conf_dir, change, paths.file_mode)?;
-        tracing::info!("{}: {change}", paths.conf_dir.display());
+        tracing::info!("{conf_dir}: {change}");
     }
-    let naming = files::naming_plugin(&paths.conf_dir)?;
+    let naming = naming::configurations(&paths.conf_dir);
+    let naming = naming.with_context(|| format!("--mounted-cni-net-dir {conf_dir}"))?;
     if changes.is_empty() && naming.is_empty() {
-        tracing::info!("{}: no file has an entry of the plugin", paths.conf_dir.display());
+        tracing::info!("{conf_dir}: no file has an entry of the plugin");
     }
     // The runtime may have missed a change of a drop-in, of this process or of one that was killed.
     match files::reload(&paths.conf_dir) {
@@ -51,19 +47,18 @@ pub fn uninstall(arguments: &Arguments, purge: bool) -> Result<()> {
     }
     drop(lock);
     remove_run_dir(&paths.run_dir);
-    let folder = files::read_conf_dir(&paths.conf_dir)?;
-    let is_invalid = |file: &&String| {
-        folder.text(file).is_none_or(|text| serde_json::from_str::<Value>(text).is_err())
-    };
-    if let Some(file) = naming.iter().filter(|file| !file.contains('/')).find(is_invalid) {
+    // Of a file that cannot be judged, the entry is not removed.
+    let mut in_folder = naming.iter().filter(|naming| !naming.file.contains('/'));
+    if let Some(naming) = in_folder.find(|naming| naming.doubt.is_some()) {
         bail!(
-            "{file} in {} may name the plugin, and is no JSON that can be read; hint: try again when \
-             its owner has written it, or remove it",
-            paths.conf_dir.display()
+            "{} in {conf_dir} {naming}; hint: try again when its owner has written it, or remove it",
+            naming.file
         );
     }
-    let attachments = attachments_of_plugin(arguments)?;
-    let (count, folder) = (attachments.len(), arguments.node.mounted_cni_cache_dir.display());
+    let cache = &arguments.node.mounted_cni_cache_dir;
+    let attachments = naming::attachments(cache)
+        .with_context(|| format!("--mounted-cni-cache-dir {}", cache.display()))?;
+    let count = attachments.len();
     if !purge {
         tracing::info!(
             "the configuration is removed; the plugin stays, for {count} attachments of pods that \
@@ -74,15 +69,16 @@ pub fn uninstall(arguments: &Arguments, purge: bool) -> Result<()> {
     if let Some(first) = attachments.first() {
         bail!(
             "{count} attachments of pods name the plugin, and their pods cannot be deleted without \
-             it: {first} in {folder} is the first; hint: restart these pods, or drain the node, and \
-             try again"
+             it: the first, {} in {}, {first}; hint: restart these pods, or drain the node, and try again",
+            first.file,
+            cache.display()
         );
     }
-    if let Some(file) = naming.first() {
+    if let Some(first) = naming.first() {
         bail!(
-            "{file} in {} names the plugin, and no pod can be made without it; hint: if Istio's \
-             node agent runs, it needs the plugin; else remove the entry istio-cni from this file",
-            paths.conf_dir.display()
+            "{} in {conf_dir} {first}, and no pod can be made without it; hint: if Istio's node \
+             agent runs, it needs the plugin; else remove the entry istio-cni from this file",
+            first.file
         );
     }
     files::remove_plugin(&paths.bin_dir)?;
@@ -110,35 +106,4 @@ fn remove_run_dir(folder: &Path) {
         }
     }
     let _ = fs::remove_dir(folder);
-}
-
-/// Returns the cached attachments whose configuration has the plugin, or that cannot be read.
-fn attachments_of_plugin(arguments: &Arguments) -> Result<Vec<String>> {
-    let folder = &arguments.node.mounted_cni_cache_dir;
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => {
-            entries.with_context(|| format!("--mounted-cni-cache-dir {}", folder.display()))?
-        }
-    };
-    let mut found: Vec<String> = entries
-        .flatten()
-        .filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_dir()))
-        .filter(|entry| match read_file(&entry.path()) {
-            Ok(text) => names_plugin(&text),
-            Err(error) => error.kind() != io::ErrorKind::NotFound,
-        })
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect();
-    found.sort();
-    Ok(found)
-}
-
-fn names_plugin(cache: &[u8]) -> bool {
-    // libcni may be writing it.
-    let Ok(cache) = serde_json::from_slice::<Value>(cache) else { return true };
-    let config = cache["config"].as_str().and_then(|config| STANDARD.decode(config).ok());
-    let config: Value = serde_json::from_slice(&config.unwrap_or_default()).unwrap_or_default();
-    let plugins = config["plugins"].as_array().into_iter().flatten();
-    plugins.chain([&config]).any(|plugin| plugin["type"] == TYPE)
 }

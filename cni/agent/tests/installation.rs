@@ -196,6 +196,33 @@ fn entry_is_back_in_a_file_behind_a_link() {
         fs::metadata(node.conf()).unwrap().modified().unwrap() > SystemTime::UNIX_EPOCH
     });
     assert!(fs::symlink_metadata(node.primary()).unwrap().is_symlink());
+    // Its owner takes it away and writes it anew.
+    fs::remove_file(&target).unwrap();
+    node.wait_until("the missing file is named", |node| node.log().contains("No such file"));
+    fs::write(&target, PRIMARY).unwrap();
+    node.wait_until("the entry is back", Node::is_called);
+}
+
+#[test]
+fn link_with_a_name_of_the_agent_is_replaced_and_its_target_stays() {
+    for (mode, link) in [
+        ("own", "00-istio-cni.conflist"),
+        ("dropin", "lab/50-istio-cni.conf"),
+        ("edit", "../plugins/istio-cni"),
+    ] {
+        let node = Node::new();
+        let target = node.0.path().join("target");
+        fs::write(&target, "{}").unwrap();
+        fs::create_dir(node.file("lab")).unwrap();
+        std::os::unix::fs::symlink(&target, node.file(link)).unwrap();
+        let agent = node.agent(&["--config-mode", mode]);
+        node.wait_until("it is installed", |node| node.is_ready() && node.is_called());
+        drop(agent);
+        assert!(fs::symlink_metadata(node.file(link)).unwrap().is_file(), "{mode}");
+        assert!(node.run(&["uninstall", "--purge"]).status.success(), "{mode}");
+        assert_eq!(fs::read_to_string(&target).unwrap(), "{}", "{mode}");
+        assert!(fs::symlink_metadata(node.file(link)).is_err(), "{mode}");
+    }
 }
 
 #[test]
@@ -225,15 +252,39 @@ fn plugin_stays_while_a_file_may_name_it() {
 }
 
 #[test]
+fn file_that_cannot_be_judged_is_named_with_the_reason() {
+    for (file, is_refused) in [("10-pipe.conf", true), ("lab/pipe.conf", false)] {
+        let node = Node::new();
+        fs::create_dir(node.file("lab")).unwrap();
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mkfifoat(rustix::fs::CWD, node.file(file), mode).unwrap();
+        // In the folder itself, its entry may still be there.
+        assert_eq!(node.run(&["uninstall"]).status.success(), !is_refused, "{file}");
+        let refused = node.run(&["uninstall", "--purge"]);
+        let message = String::from_utf8(refused.stderr).unwrap();
+        let named = format!("{file} in {}", node.conf().display());
+        assert!(message.contains(&named), "{message}");
+        assert!(message.contains(" may name the plugin (not a regular file)"), "{message}");
+    }
+}
+
+#[test]
 fn uninstall_removes_what_killed_agents_left() {
     let node = Node::new();
     fs::create_dir(node.file("lab")).unwrap();
-    for file in [".outrigger-1", "lab/.outrigger-2", "../plugins/.outrigger-3"] {
+    let other = node.0.path().join("other");
+    fs::create_dir(&other).unwrap();
+    fs::rename(node.primary(), other.join("lab.conflist")).unwrap();
+    std::os::unix::fs::symlink("../other/lab.conflist", node.primary()).unwrap();
+    for file in
+        [".outrigger-1", "lab/.outrigger-2", "../plugins/.outrigger-3", "../other/.outrigger-4"]
+    {
         fs::write(node.file(file), "").unwrap();
     }
     assert!(node.run(&["uninstall"]).status.success());
     let left = |folder: PathBuf| fs::read_dir(folder).unwrap().count();
-    assert_eq!((left(node.conf()), left(node.file("lab")), left(node.plugins())), (2, 0, 0));
+    assert_eq!((left(node.conf()), left(node.file("lab"))), (2, 0));
+    assert_eq!((left(node.plugins()), left(other)), (0, 1));
 }
 
 #[test]

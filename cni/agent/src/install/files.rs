@@ -1,11 +1,10 @@
 //! Reads and changes the folders of the runtime.
 
-use std::fs::{self, DirEntry, File};
+use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use local_files::{read_file_up_to, read_text_file, remove_if_present, replace_regular_file};
-use serde_json::Value;
+use local_files::{read_text_file, remove_if_present, replace_file_or_link, replace_regular_file};
 use thiserror::Error;
 
 use crate::install::conf_dir::{ConfDir, DROP_IN, is_loaded};
@@ -81,54 +80,6 @@ fn text(path: &Path) -> io::Result<String> {
     read_text_file(path).map(|text| text.to_string())
 }
 
-/// Returns the files of the folder, and of those of networks, that name the plugin. Text that is no
-/// JSON is searched as it is: a file may be valid for the runtime alone. One that cannot be read may
-/// name it.
-pub fn naming_plugin(folder: &Path) -> Result<Vec<String>, FileError> {
-    let read = || -> io::Result<Vec<String>> {
-        let mut found = Vec::new();
-        for entry in fs::read_dir(folder)? {
-            let entry = entry?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            // A link to a folder is one for the runtime.
-            if entry.path().is_dir() {
-                for inner in fs::read_dir(entry.path())? {
-                    let inner = inner?;
-                    let file = inner.file_name().to_string_lossy().into_owned();
-                    if is_loaded(&file) && names_plugin(&inner.path()) {
-                        found.push(format!("{name}/{file}"));
-                    }
-                }
-            } else if is_loaded(&name) && names_plugin(&entry.path()) {
-                found.push(name);
-            }
-        }
-        found.sort();
-        Ok(found)
-    };
-    read().map_err(FileError::new(folder, "reading the folder"))
-}
-
-fn names_plugin(path: &Path) -> bool {
-    let named = format!("\"{TYPE}\"").into_bytes();
-    match read_file_up_to(path, LARGEST) {
-        Ok(text) => match serde_json::from_slice(&text) {
-            Ok(config) => has_plugin(&config),
-            Err(_) => text.windows(named.len()).any(|part| part == named),
-        },
-        Err(error) => error.kind() != io::ErrorKind::NotFound,
-    }
-}
-
-/// True if an object at any depth is an entry of the plugin: Multus has lists in its own.
-fn has_plugin(config: &Value) -> bool {
-    match config {
-        Value::Object(fields) => config["type"] == TYPE || fields.values().any(has_plugin),
-        Value::Array(items) => items.iter().any(has_plugin),
-        _ => false,
-    }
-}
-
 /// Carries out a change. `mode` is that of a new file.
 pub fn change(folder: &Path, change: &FolderChange, mode: u32) -> Result<(), FileError> {
     match change {
@@ -138,6 +89,10 @@ pub fn change(folder: &Path, change: &FolderChange, mode: u32) -> Result<(), Fil
                 let created = fs::create_dir_all(folder.join(network));
                 created.map_err(FileError::new(&path, "creating its folder"))?;
             }
+            replace_file_or_link(&path, mode, &[text]).map_err(FileError::new(&path, "writing"))
+        }
+        FolderChange::Edit { file, text } => {
+            let path = folder.join(file);
             replace_regular_file(&path, mode, &[text]).map_err(FileError::new(&path, "writing"))
         }
         FolderChange::Remove(file) => {
@@ -176,7 +131,7 @@ pub fn new_plugin(plugin: &Path, folder: &Path) -> Result<Option<Vec<u8>>, FileE
 /// Writes the plugin. Running plugins keep the old file.
 pub fn install_plugin(content: &[u8], folder: &Path) -> Result<(), FileError> {
     let installed = folder.join(TYPE);
-    replace_regular_file(&installed, PROGRAM, &[content])
+    replace_file_or_link(&installed, PROGRAM, &[content])
         .map_err(FileError::new(&installed, "writing the plugin"))
 }
 
@@ -196,24 +151,31 @@ pub fn remove_plugin(folder: &Path) -> Result<(), FileError> {
     remove_if_present(&installed).map_err(FileError::new(&installed, "removing the plugin"))
 }
 
-/// Removes the temporary files of an agent that was killed, in the folder and in those of networks.
-/// A running agent must not be writing: it holds the lock.
-pub fn remove_leftovers(folder: &Path) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            for inner in fs::read_dir(entry.path()).into_iter().flatten().flatten() {
-                remove_leftover(&inner);
-            }
-        } else {
-            remove_leftover(&entry);
+/// Returns the folders in which the runtime's configurations are: the folder itself, those of
+/// networks, and those of the targets of links.
+pub fn conf_dirs(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let further = entries.filter_map(|entry| match entry.file_type().ok()? {
+        _ if entry.path().is_dir() => Some(entry.path()),
+        kind if kind.is_symlink() => {
+            let target = entry.path().canonicalize();
+            // A file that is absent for a moment has a folder too.
+            let target = target.or_else(|_| fs::read_link(entry.path()).map(|it| folder.join(it)));
+            Some(target.ok()?.parent()?.to_owned())
         }
-    }
+        _ => None,
+    });
+    std::iter::once(folder.to_owned()).chain(further).collect()
 }
 
-fn remove_leftover(entry: &DirEntry) {
-    if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
-        // The next start tries again.
-        let _ = fs::remove_file(entry.path());
+/// Removes the temporary files that an agent which was killed has left in the folder. A running agent
+/// must not be writing: it holds the lock.
+pub fn remove_leftovers(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
+            // The next start tries again.
+            let _ = fs::remove_file(entry.path());
+        }
     }
 }
 
@@ -222,5 +184,3 @@ const TEMPORARY: &str = ".outrigger-";
 const RELOAD: &str = ".outrigger-reload";
 /// Mode of the plugin.
 const PROGRAM: u32 = 0o755;
-/// Largest file that is searched.
-const LARGEST: u64 = 64 * 1024 * 1024;

@@ -7,4 +7,5 @@ pub mod conf_dir;
 pub mod conf_list;
 pub mod entry;
 pub mod files;
+pub mod naming;
 pub mod plan;

@@ -36,8 +36,15 @@ pub struct Installation {
 /// Change of the folder. Paths are relative to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FolderChange {
-    /// Write a file, atomically.
+    /// Write a file of the agent, atomically. A link of its name is replaced.
     Write {
+        /// The file.
+        file: String,
+        /// Its content.
+        text: String,
+    },
+    /// Change a list of another program, atomically. A link of its name stays.
+    Edit {
         /// The file.
         file: String,
         /// Its content.
@@ -50,7 +57,7 @@ pub enum FolderChange {
 impl FolderChange {
     /// Returns the file.
     pub fn file(&self) -> &str {
-        let (Self::Write { file, .. } | Self::Remove(file)) = self;
+        let (Self::Write { file, .. } | Self::Edit { file, .. } | Self::Remove(file)) = self;
         file
     }
 }
@@ -114,6 +121,7 @@ impl fmt::Display for FolderChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Write { file, .. } => write!(f, "{file} written"),
+            Self::Edit { file, .. } => write!(f, "{file} changed"),
             Self::Remove(file) => write!(f, "{file} removed"),
         }
     }
@@ -205,7 +213,8 @@ impl Installation {
                 Ok(Vec::new())
             }
             (Place::Edit(_), Some(Primary { file, list })) => {
-                Ok(write(file, with_entry(file, list, &self.entry)?))
+                let text = with_entry(file, list, &self.entry)?;
+                Ok(vec![FolderChange::Edit { file: file.clone(), text }])
             }
         }
     }
@@ -287,7 +296,7 @@ impl Installation {
             let text = folder.text(file)?;
             let list = ConfList::parse(file, text).ok()?;
             let without = list.without_entries(|entry| is_removed(file, entry));
-            (without != text).then(|| FolderChange::Write { file: file.clone(), text: without })
+            (without != text).then(|| FolderChange::Edit { file: file.clone(), text: without })
         })
     }
 

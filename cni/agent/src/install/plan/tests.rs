@@ -20,7 +20,7 @@ fn folder(files: &[(&str, &str)]) -> ConfDir {
 
 fn apply(folder: &mut ConfDir, change: &FolderChange) {
     match change {
-        FolderChange::Write { file, text } => {
+        FolderChange::Write { file, text } | FolderChange::Edit { file, text } => {
             folder.0.insert(file.clone(), Ok(text.clone()));
         }
         FolderChange::Remove(file) => {
