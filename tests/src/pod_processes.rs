@@ -1,7 +1,7 @@
 //! Processes in the containers of a pod, as the machine sees them.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -46,6 +46,19 @@ pub fn kill(pod: &Value, program: &str) -> Result<Killed> {
     Ok(Killed { began, ended: now()? + LEARNED })
 }
 
+/// Kills the processes of a pod that are in none of its containers: those that hold its namespaces.
+pub fn kill_sandbox(pod: &Value) -> Result<()> {
+    let statuses = ["initContainerStatuses", "containerStatuses"];
+    let statuses = statuses.iter().filter_map(|list| pod["status"][list].as_array()).flatten();
+    let containers: Vec<_> = statuses
+        .filter_map(|status| status["containerID"].as_str()?.split_once("://"))
+        .map(|(_, id)| id)
+        .collect();
+    let sandbox = processes(pod, |_, cgroups| !containers.iter().any(|id| cgroups.contains(id)))?;
+    ensure!(!sandbox.is_empty(), "{} has no sandbox", name_of(pod));
+    sandbox.into_iter().try_for_each(process::kill)
+}
+
 /// Returns the processes that the threads of a process started.
 fn children(pid: u32) -> Result<Vec<u32>> {
     let mut children = Vec::new();
@@ -57,22 +70,26 @@ fn children(pid: u32) -> Result<Vec<u32>> {
 }
 
 fn only_process(pod: &Value, program: &str) -> Result<u32> {
-    let uid = pod["metadata"]["uid"].as_str().context("the pod has no uid")?;
-    let is_wanted = |process: &Path| {
-        let cgroups = fs::read_to_string(process.join("cgroup")).unwrap_or_default();
+    let found = processes(pod, |process, _| {
         let executable = fs::read_link(process.join("exe")).unwrap_or_default();
-        cgroups.contains(uid) && executable.file_name().is_some_and(|name| name == program)
-    };
-    let found: Vec<u32> = fs::read_dir("/proc")?
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|process| is_wanted(process))
-        .filter_map(|process| process.file_name()?.to_str()?.parse().ok())
-        .collect();
+        executable.file_name().is_some_and(|name| name == program)
+    })?;
     match found[..] {
         [pid] => Ok(pid),
         _ => bail!("{} has {} processes of {program}", name_of(pod), found.len()),
     }
+}
+
+/// Returns the processes of a pod for which this holds, by their folders and cgroups.
+fn processes(pod: &Value, is_wanted: impl Fn(&Path, &str) -> bool) -> Result<Vec<u32>> {
+    let uid = pod["metadata"]["uid"].as_str().context("the pod has no uid")?;
+    let is_wanted = |process: &PathBuf| {
+        let cgroups = fs::read_to_string(process.join("cgroup")).unwrap_or_default();
+        cgroups.contains(uid) && is_wanted(process, &cgroups)
+    };
+    let processes = fs::read_dir("/proc")?.flatten().map(|entry| entry.path());
+    let wanted = processes.filter(is_wanted);
+    Ok(wanted.filter_map(|process| process.file_name()?.to_str()?.parse().ok()).collect())
 }
 
 fn now() -> Result<u64> {

@@ -12,7 +12,7 @@ use e2e::namespace::{Namespace, address_of};
 use e2e::process::Process;
 use e2e::programs::{Programs, repository};
 use e2e::proxy::connections;
-use e2e::wait;
+use e2e::{pod_processes, wait};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -61,6 +61,9 @@ pub(crate) fn cni_plugin_captures_pods_without_privileges(fixture: &Fixture) -> 
         })?;
     }
 
+    start_with_sidecars(&namespace)?;
+    both_envoys_count(&namespace)?;
+    kill_sandbox(&namespace, "server")?;
     both_envoys_count(&namespace)?;
 
     // Neither pods with a request nor pods without a sidecar need the agent.
@@ -122,8 +125,8 @@ fn is_absent(error: io::Error) -> io::Result<()> {
     if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
-/// A server and a client with sidecars, injected with the values of the component `cni`.
-fn both_envoys_count(namespace: &Namespace<'_>) -> Result<()> {
+/// Starts a server and a client with sidecars, injected with the values of the component `cni`.
+fn start_with_sidecars(namespace: &Namespace<'_>) -> Result<()> {
     let folder = TempDir::new()?;
     let file = folder.path().join("pods.json");
     let pods = [("server", SERVER), ("client", CLIENT)].map(|(name, command)| {
@@ -144,6 +147,23 @@ fn both_envoys_count(namespace: &Namespace<'_>) -> Result<()> {
     for name in ["server", "client"] {
         namespace.wait_for("condition=Ready", &pod(name))?;
     }
+    Ok(())
+}
+
+/// Kills the pod's sandbox, and waits until the kubelet has made a new one.
+fn kill_sandbox(namespace: &Namespace<'_>, name: &str) -> Result<()> {
+    let before = namespace.get(&pod(name))?;
+    pod_processes::kill_sandbox(&before)?;
+    wait::until("the pod has a new sandbox", PATIENCE, || {
+        let now = namespace.get(&pod(name))?;
+        ensure!(now["status"]["podIP"] != before["status"]["podIP"], "{:#}", now["status"]);
+        Ok(())
+    })?;
+    namespace.wait_for("condition=Ready", &pod(name))
+}
+
+/// A request passes both sidecars.
+fn both_envoys_count(namespace: &Namespace<'_>) -> Result<()> {
     let (server, client) = (namespace.get("pod/server")?, namespace.get("pod/client")?);
     let before = (connections(&client)?, connections(&server)?);
     let url = format!("http://{}:8080/", address_of(&server)?);
