@@ -8,9 +8,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use istio_init::args::flags::Flag;
 use istio_init::explain::{Fate, Owner, Packet, explain};
 use istio_init::picture::{LanePath, picture};
-use istio_init::plan::Plan;
+use istio_init::plan::{Origin, Plan};
 use istio_init::render::{capture_svg, mermaid};
 use istio_init::types::cidr::Cidr;
 use istio_init::types::direction::Direction;
@@ -59,7 +60,10 @@ fn lanes_agree_with_explanations() {
         for lane in &picture(&plan).lanes {
             let [values] = &*lane.packets else { continue };
             for value in &values.values {
-                let Some(packet) = packet(&plan, lane.path.is_inbound(), values.noun, value) else {
+                // Packets of virtual machines arrive in the pod, and are drawn as outbound.
+                let is_virtual = lane.origins.contains(&Origin::Flag(Flag::KubeVirtInterfaces));
+                let is_inbound = lane.path.is_inbound() || is_virtual;
+                let Some(packet) = packet(&plan, is_inbound, values.noun, value) else {
                     continue;
                 };
                 let explanation = explain(&plan, &packet);
@@ -80,8 +84,9 @@ fn lanes_agree_with_explanations() {
 /// A packet with a value of a lane. Users, groups and interfaces of a case are of no other rule.
 fn packet(plan: &Plan, is_inbound: bool, noun: &str, value: &str) -> Option<Packet> {
     let (mut address, mut port): (IpAddr, u16) = ("203.0.113.9".parse().unwrap(), 4321);
+    let mut interface = "ens7".to_owned();
     let protocol = match noun {
-        "UDP ports" | "DNS to" => Protocol::Udp,
+        "UDP ports" | "DNS to" | OTHER_PACKETS => Protocol::Udp,
         _ => Protocol::Tcp,
     };
     match noun {
@@ -94,6 +99,7 @@ fn packet(plan: &Plan, is_inbound: bool, noun: &str, value: &str) -> Option<Pack
             address = if last.is_loopback() { first } else { last };
             port = if noun.is_empty() { port } else { 53 };
         }
+        "TCP of interfaces" | OTHER_PACKETS => value.clone_into(&mut interface),
         _ => return None,
     }
     let gid = plan.rules.iter().flat_map(|rule| &rule.matches).find_map(|one| match &one.field {
@@ -116,8 +122,10 @@ fn packet(plan: &Plan, is_inbound: bool, noun: &str, value: &str) -> Option<Pack
         protocol,
         source: source.parse().unwrap(),
         destination: SocketAddr::new(address, port),
-        interface: "ens7".to_owned(),
+        interface,
         owner: (!is_inbound).then_some(owner),
         mark: 0,
     })
 }
+
+const OTHER_PACKETS: &str = "other packets of interfaces";

@@ -178,7 +178,8 @@ impl Values {
         (!condition.negated || noun == "groups except").then_some(Self { noun, values })
     }
 
-    /// Appends the words; as many values as fit into `most` characters.
+    /// Appends the words; as many values as fit into `most` characters, or all if they need no more
+    /// room than ` and 1 more` takes.
     pub fn write(&self, words: &mut String, most: usize) {
         let noun = match (self.noun.strip_suffix('s'), &*self.values) {
             (Some(one), [value]) if !value.contains('-') && !value.contains('+') => one,
@@ -187,7 +188,9 @@ impl Values {
         words.push_str(noun);
         let start = words.len() - noun.len();
         for (index, value) in self.values.iter().enumerate() {
-            if index > 0 && words.len() - start + ", ".len() + value.len() > most {
+            let rest: usize = self.values[index..].iter().map(|it| ", ".len() + it.len()).sum();
+            let is_too_long = words.len() - start + rest > most.saturating_add(MORE);
+            if index > 0 && is_too_long && words.len() - start + ", ".len() + value.len() > most {
                 if words.len() - start > most {
                     while words.len() > start + most {
                         words.pop();
@@ -217,4 +220,7 @@ fn texts<T: std::fmt::Display>(values: &AnyOf<T>) -> Vec<String> {
 }
 
 const PORTS: &str = "ports";
+/// Characters of ` and 1 more`, and of ` and 10 more`.
+pub(crate) const MORE: usize = 12;
 pub(super) const INTERFACES: &str = "interfaces";
+pub(super) const OTHER_PACKETS: &str = "other packets of interfaces";

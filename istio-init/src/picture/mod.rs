@@ -7,7 +7,8 @@ mod lane;
 mod reference;
 mod sample;
 
-use lane::INTERFACES;
+pub(crate) use lane::MORE;
+use lane::{INTERFACES, OTHER_PACKETS};
 pub use lane::{Lane, LanePath, Values};
 
 use crate::args::flags::Flag;
@@ -41,13 +42,22 @@ pub fn picture(plan: &Plan) -> Picture {
     };
     for direction in [Direction::In, Direction::Out] {
         for index in 0..plan.rules.len() {
-            let ordinary = FAMILIES.map(|family| sample::ordinary(plan, direction, family));
-            let added = ordinary.clone().map(|packet| picture.add_rule(plan, &packet, index));
+            let ordinary = |family: &Family| sample::ordinary(plan, direction, *family);
+            let (captured, others): (Vec<Family>, Vec<Family>) =
+                FAMILIES.iter().partition(|family| picture.families.contains(family));
+            let mut is_rest = true;
+            for packet in captured.iter().map(ordinary) {
+                is_rest &= !picture.add_rule(plan, &packet, index, false);
+            }
+            let mut is_added = !is_rest;
+            for packet in others.iter().map(ordinary) {
+                is_added |= picture.add_rule(plan, &packet, index, is_rest);
+            }
             // A rule for every protocol may decide about UDP alone, after others about TCP.
-            if added == [false, false] {
-                for packet in ordinary {
+            if !is_added {
+                for packet in FAMILIES.iter().map(ordinary) {
                     let packet = Packet { protocol: Protocol::Udp, ..packet };
-                    picture.add_rule(plan, &packet, index);
+                    picture.add_rule(plan, &packet, index, true);
                 }
             }
         }
@@ -91,7 +101,8 @@ impl Picture {
     }
 
     /// Adds the packets that a rule decides. False if it decides none that are like `ordinary`.
-    fn add_rule(&mut self, plan: &Plan, ordinary: &Packet, index: usize) -> bool {
+    /// `is_rest` is true if other rules decide about TCP of the captured families.
+    fn add_rule(&mut self, plan: &Plan, ordinary: &Packet, index: usize, is_rest: bool) -> bool {
         let rule = &plan.rules[index];
         let decided: Vec<_> = sample::matching(ordinary, plan, rule)
             .into_iter()
@@ -105,6 +116,9 @@ impl Picture {
         let mut packets = Vec::new();
         for (number, condition) in rule.matches.iter().enumerate() {
             let Some(mut values) = Values::new(condition, is_dns) else { continue };
+            if values.noun == INTERFACES && is_rest {
+                values.noun = OTHER_PACKETS;
+            }
             if !condition.negated {
                 let mut place = 0..;
                 values.values.retain(|_| {
@@ -200,22 +214,25 @@ impl Picture {
 
     /// Adds the protocol to the names of lanes: apart from DNS, the proxy gets TCP.
     fn name_protocols(&mut self) {
+        let mut of_captured = Vec::new();
         for lane in &mut self.lanes {
             if let LanePath::InboundCaptured(_) | LanePath::OutboundCaptured(_) = lane.path {
-                let addresses = lane.packets.iter_mut().filter(|values| values.noun.is_empty());
-                addresses.for_each(|values| values.noun = "TCP to");
+                for values in &mut lane.packets {
+                    match values.noun {
+                        "" => values.noun = "TCP to",
+                        INTERFACES => {
+                            values.noun = "TCP of interfaces";
+                            of_captured.extend(values.values.clone());
+                        }
+                        _ => {}
+                    }
+                }
             }
         }
-        for captured in 0..self.lanes.len() {
-            for other in 0..self.lanes.len() {
-                let [lane, past] = [&self.lanes[captured], &self.lanes[other]];
-                let is_same = lane.path.is_inbound() == past.path.is_inbound()
-                    && matches!(&*lane.packets, [values] if values.noun == INTERFACES)
-                    && lane.packets == past.packets;
-                if is_same && lane.path.port().is_some() && past.path.port().is_none() {
-                    self.lanes[captured].packets[0].noun = "TCP of interfaces";
-                    self.lanes[other].packets[0].noun = "other packets of interfaces";
-                }
+        for values in self.lanes.iter_mut().flat_map(|lane| &mut lane.packets) {
+            if values.noun == INTERFACES && values.values.iter().all(|it| of_captured.contains(it))
+            {
+                values.noun = OTHER_PACKETS;
             }
         }
     }

@@ -4,7 +4,7 @@
 //! the sidecar have their lanes above and below it, so that no lines cross.
 
 use super::svg::{Svg, fitted};
-use crate::picture::{Lane, LanePath, Picture};
+use crate::picture::{Lane, LanePath, MORE, Picture};
 
 /// Renders the picture.
 pub fn svg(picture: &Picture) -> String {
@@ -161,7 +161,5 @@ const RIGHT: u32 = 896;
 /// Characters that fit into a label beside the sidecar, and along the whole pod.
 const NARROW: usize = 28;
 const WIDE: usize = 84;
-/// Characters that fit after these: ` and 25 more`.
-const MORE: usize = 11;
 /// Characters of small text that fit beside the sidecar.
 const OWNERS: usize = 44;
