@@ -39,6 +39,7 @@ impl Completion {
         let end = |name: &str| format!(" {name}\n");
         script
             .map(|script| script.replace(&end(&generated), &end(name)))
+            .map(|script| script.replace(PREVIOUS, &[PREVIOUS, FLAG_BEFORE].concat()))
             .and_then(|script| output::write(streams.output, &script))
             .map_err(Failure::from_error)
     }
@@ -77,6 +78,11 @@ fn visible(command: &Command, alias: fn(Command, Vec<String>) -> Command) -> Com
     alias(shown, aliases.collect()).args(args).subcommands(inner)
 }
 
+/// Line of the script for bash.
+const PREVIOUS: &str = "    prev=\"$3\"\n";
+/// Line after it: bash takes the `=` of `--flag=value` as a word.
+const FLAG_BEFORE: &str =
+    "    if [[ \"${prev}\" == \"=\" ]]; then prev=\"${COMP_WORDS[COMP_CWORD-2]}\"; fi\n";
 /// The last line of the answer to kubectl: the shell adds no names of files.
 const NO_FILES: &str = ":4";
 
@@ -100,6 +106,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn bash_completes_the_value_of_a_flag_with_an_equals_sign() {
+        let (mut output, mut messages) = (Vec::new(), Vec::new());
+        let mut input = std::io::empty();
+        let mut streams = Streams::new(&mut input, &mut output, &mut messages);
+        Completion { shell: Shell::Bash }.run(Program::Istioctl, &mut streams).unwrap();
+        let called = "COMP_WORDS=(istioctl analyze --failure-threshold = W)\nCOMP_CWORD=4\n\
+                      _istioctl istioctl W =\necho \"${COMPREPLY[*]}\"\n";
+        let script = String::from_utf8(output).unwrap() + called;
+        let ran = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
+        assert_eq!(String::from_utf8(ran.stdout).unwrap(), "Warning\n");
     }
 
     #[test]

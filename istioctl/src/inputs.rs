@@ -175,3 +175,7 @@ const NAME_IT: &str = "\n  hint: to read a pipe, name it with --filename";
 
 const NO_FILE: &str = "error: --in-place: standard input is not a file\n  hint: name files or \
                        directories with --filename";
+
+/// Message about files without a pod.
+pub(super) const NO_PODS: &str = "no file has a pod or a workload with a pod template\n  hint: \
+                                  --pod-template names the template of another kind";

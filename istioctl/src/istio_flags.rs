@@ -19,9 +19,11 @@ impl ControlPlaneFlags {
         let Some((flag, value)) = self.given.first() else {
             return Ok(());
         };
+        let value = if value == "true" { String::new() } else { format!(" {value:?}") };
         Err(format!(
-            "error: --{flag} {value:?}: no control plane is contacted\n  hint: name the \
-             cluster with --kubeconfig or --context to use its configuration"
+            "error: --{flag}{value}: Istio's istioctl has this flag for the API of a control plane, \
+             and this program uses the Kubernetes API alone\n  hint: leave the flag out; \
+             --kubeconfig and --context name a cluster"
         ))
     }
 }

@@ -17,7 +17,7 @@ use crate::{Failure, Streams, cluster, output};
 #[derive(Debug, Args)]
 pub(super) struct ProxyStatus {
     /// A pod, as NAME.NAMESPACE, or NAME with -n [default: all]
-    #[arg(value_name = "POD[.NAMESPACE]")]
+    #[arg(value_name = "POD[.NAMESPACE]", value_parser = cluster::pod_name)]
     pod: Option<String>,
     /// Show the proxies of all namespaces, as without --namespace
     #[arg(short = 'A', long, conflicts_with = "namespace")]

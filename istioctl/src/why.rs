@@ -19,7 +19,7 @@ pub(super) struct Why {
     #[arg(value_name = "RESOURCE")]
     resource: String,
     /// The proxy's pod, as NAME.NAMESPACE, or NAME with -n
-    #[arg(long, value_name = "POD[.NAMESPACE]")]
+    #[arg(long, value_name = "POD[.NAMESPACE]", value_parser = cluster::pod_name)]
     proxy: String,
     #[command(flatten)]
     pages: DebugPages,

@@ -235,8 +235,8 @@ fn usage_errors_exit_with_2() {
         assert!(!ran.messages.is_empty(), "{args:?}");
     }
     insta::assert_snapshot!(run(&["kube-inject", "-f", "-", "--xds-address", "istiod:15012"], "").messages, @r#"
-    error: --xds-address "istiod:15012": no control plane is contacted
-      hint: name the cluster with --kubeconfig or --context to use its configuration
+    error: --xds-address "istiod:15012": Istio's istioctl has this flag for the API of a control plane, and this program uses the Kubernetes API alone
+      hint: leave the flag out; --kubeconfig and --context name a cluster
     "#);
     insta::assert_snapshot!(
         run(&["proxy-config", "all", "--file", "dump.json", "--context", "other"], "").messages,

@@ -43,9 +43,10 @@ pub struct Arguments {
     )]
     pub log: String,
     /// Log as JSON
-    #[arg(long = "log_as_json", num_args = 0..=1, require_equals = true, default_value = "false",
-          default_missing_value = "true", value_parser = BoolishValueParser::new(),
-          action = ArgAction::Set, global = true, help_heading = "Logging")]
+    #[arg(long = "log_as_json", value_name = "true|false", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true", hide_possible_values = true,
+          value_parser = BoolishValueParser::new(), action = ArgAction::Set, global = true,
+          help_heading = "Logging")]
     pub log_as_json: bool,
 }
 
@@ -69,6 +70,7 @@ impl Arguments {
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Remove the configuration from the node; the plugin stays until no pod needs it
+    #[command(after_help = UNINSTALL_EXIT_CODES)]
     Uninstall {
         /// Remove the plugin too, unless pods need it to be deleted
         #[arg(long)]
@@ -78,6 +80,7 @@ pub enum Command {
         wait: bool,
     },
     /// Exit with 0 if plugin and configuration are installed; for a readiness probe
+    #[command(after_help = READY_EXIT_CODES)]
     Ready {
         /// Exit with 0 if no file of this node has the plugin's entry
         #[arg(long)]
@@ -125,23 +128,24 @@ pub struct NodeArgs {
         global = true
     )]
     pub cni_agent_run_dir: PathBuf,
-    /// The plugin to install; by default istio-cni beside this program
+    /// The plugin to install [default: istio-cni beside this program]
     #[arg(long, env = "CNI_PLUGIN", value_name = "FILE", global = true)]
     pub plugin: Option<PathBuf>,
-    /// Name of this node
+    /// Name of this node; without it, no pod is repaired [default: none]
     #[arg(long, env = "KUBERNETES_NODE_NAME", value_name = "NODE")]
     pub node_name: Option<String>,
     /// Name of this node, as Istio's agent has it for repair
     #[arg(long, env = "REPAIR_NODE_NAME", value_name = "NODE", hide = true)]
     pub repair_node_name: Option<String>,
-    /// Kubeconfig of the API server; by default, the service account of this pod
+    /// Kubeconfig of the API server [default: the service account of this pod]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// Remove the taint cni.istio.io/not-ready from the node, once the plugin is installed and the
     /// pods were looked at
     #[arg(long, env = "UNTAINT_NODE", num_args = 0..=1, require_equals = true,
           default_value = "false", default_missing_value = "true",
-          value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+          value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+          value_name = "true|false", hide_possible_values = true)]
     pub untaint_node: bool,
     /// Port of the metrics; 0 for none, because the agent uses the node's network
     #[arg(long, env = "MONITORING_PORT", value_name = "PORT", default_value = "0")]
@@ -156,17 +160,20 @@ pub struct ConfigurationArgs {
     #[arg(long, env = "CONFIG_MODE", value_name = "MODE", default_value = "auto")]
     pub config_mode: ConfigMode,
     /// File of the configuration folder: the one to edit, or the one to write with mode standalone
+    /// [default: the first one with mode edit, YYY-istio-cni.conf with mode standalone, else none]
     #[arg(long, env = "CNI_CONF_NAME", value_name = "FILE", value_parser = file_name)]
     pub cni_conf_name: Option<String>,
     /// Chain the plugin behind others; `false` is --config-mode standalone
     #[arg(long, env = "CHAINED_CNI_PLUGIN", num_args = 0..=1, require_equals = true,
           default_value = "true", default_missing_value = "true",
-          value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+          value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+          value_name = "true|false", hide_possible_values = true)]
     pub chained_cni_plugin: bool,
     /// Write a file of our own; `true` is --config-mode own
     #[arg(long, env = "ISTIO_OWNED_CNI_CONFIG", num_args = 0..=1, require_equals = true,
           default_value = "false", default_missing_value = "true",
-          value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+          value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+          value_name = "true|false", hide_possible_values = true)]
     pub istio_owned_cni_config: bool,
     /// File to write with mode own; its name has to sort before the others
     #[arg(
@@ -180,7 +187,8 @@ pub struct ConfigurationArgs {
     /// Let the group of the file read a new configuration
     #[arg(long, env = "CNI_CONF_GROUP_READ", num_args = 0..=1, require_equals = true,
           default_value = "false", default_missing_value = "true",
-          value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+          value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+          value_name = "true|false", hide_possible_values = true)]
     pub cni_conf_group_read: bool,
     /// Namespaces whose pods are never captured
     #[arg(
@@ -238,22 +246,26 @@ pub struct RepairArgs {
     /// Look for pods that started without the plugin
     #[arg(long, env = "REPAIR_ENABLED", num_args = 0..=1, require_equals = true,
           default_value = "true", default_missing_value = "true",
-          value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+          value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+          value_name = "true|false", hide_possible_values = true)]
     pub repair_enabled: bool,
     /// Program their rules
     #[arg(long, env = "REPAIR_REPAIR_PODS", num_args = 0..=1, require_equals = true,
           default_value = "true", default_missing_value = "true",
-          value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+          value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+          value_name = "true|false", hide_possible_values = true)]
     pub repair_repair_pods: bool,
     /// Delete them; --repair-repair-pods goes first
     #[arg(long, env = "REPAIR_DELETE_PODS", num_args = 0..=1, require_equals = true,
           default_value = "false", default_missing_value = "true",
-          value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+          value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+          value_name = "true|false", hide_possible_values = true)]
     pub repair_delete_pods: bool,
     /// Label them; the other two go first
     #[arg(long, env = "REPAIR_LABEL_PODS", num_args = 0..=1, require_equals = true,
           default_value = "false", default_missing_value = "true",
-          value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+          value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+          value_name = "true|false", hide_possible_values = true)]
     pub repair_label_pods: bool,
     /// Key of the label
     #[arg(
@@ -396,6 +408,10 @@ fn list_name(text: &str) -> Result<String, String> {
 
 const EXIT_CODES: &str = "Exit codes:\n  0  done; the agent: ended by SIGTERM or SIGINT\n  1  \
                           failed; ready: not installed\n  2  invalid usage";
+const UNINSTALL_EXIT_CODES: &str = "Exit codes:\n  0  done; --wait: ended by SIGTERM or SIGINT\n  \
+                                    1  failed\n  2  invalid usage";
+const READY_EXIT_CODES: &str = "Exit codes:\n  0  installed; --uninstalled: no file has the entry\n  \
+                                1  not so, or failed\n  2  invalid usage";
 
 #[cfg(test)]
 mod tests {

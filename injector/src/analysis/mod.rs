@@ -2,6 +2,7 @@
 //!
 //! All functions are pure: they take a [`ClusterState`] and return [`Message`]s.
 
+mod annotations;
 pub mod cluster_state;
 mod image_auto;
 pub mod message;
@@ -27,7 +28,12 @@ pub struct Analyzer {
 }
 
 /// All analyzers.
-pub const ANALYZERS: [Analyzer; 5] = [
+pub const ANALYZERS: [Analyzer; 6] = [
+    Analyzer {
+        name: "annotations.K8sAnalyzer",
+        description: "Checks the values of annotations that the injector reads",
+        analyze: annotations::invalid,
+    },
     Analyzer {
         name: "injection.Analyzer",
         description: "Checks the injection labels of namespaces, and pods without a sidecar",

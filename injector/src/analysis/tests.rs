@@ -148,6 +148,19 @@ fn image_auto_needs_injection() {
 }
 
 #[test]
+fn annotations_need_valid_values() {
+    let mut cluster = Cluster::new();
+    cluster.add_namespace("shop", json!({"istio-injection": "enabled"}));
+    let mut invalid = pod("busybox");
+    invalid["metadata"]["annotations"] = json!({
+        "sidecar.istio.io/proxyCPU": "12 apples",
+        "traffic.sidecar.istio.io/includeOutboundPorts": "80,abc",
+    });
+    cluster.add_pod("Deployment", "web", invalid);
+    insta::assert_snapshot!(cluster.messages());
+}
+
+#[test]
 fn webhooks_must_not_overlap() {
     let mut cluster = Cluster::new();
     cluster.services.clear();

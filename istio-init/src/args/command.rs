@@ -187,9 +187,7 @@ pub fn grammar(name: &'static str) -> Grammar {
              plan",
             &["table", "json"],
         ),
-        _ => {
-            ("istio-init cleanup", "Removes the rules of an earlier run; needs no other flag", &[])
-        }
+        _ => ("istio-init cleanup", "Removes the rules of an earlier run", &[]),
     };
     let of_a_run = |flag: Arg| flag.help_heading("Flags of a run");
     let mut grammar = args::command().mut_args(of_a_run).name(title).bin_name(title).about(about);
@@ -197,7 +195,7 @@ pub fn grammar(name: &'static str) -> Grammar {
         let parser = clap::builder::PossibleValuesParser::new(outputs.to_vec());
         let parser = clap::builder::TypedValueParser::map(parser, |text| form(&text));
         let help = "Output format; `-o` works as well [default: table]";
-        grammar = grammar.arg(Arg::new(OUTPUT).long(OUTPUT).value_parser(parser).help(help));
+        grammar = grammar.arg(value(OUTPUT, "FORM", help).value_parser(parser));
     }
     // A comparison needs both the plan and the installed rules.
     if !matches!(name, "verify" | "cleanup") {
@@ -208,8 +206,13 @@ pub fn grammar(name: &'static str) -> Grammar {
     if name == "explain" {
         grammar = grammar.args(question_flags());
     }
+    let flags = if name == "cleanup" {
+        "Of the flags of a run, only --dry-run and --log_as_json have an effect."
+    } else {
+        "The flags of a run define the rules."
+    };
     grammar.after_help(format!(
-        "The flags of a run define the rules.\n\
+        "{flags}\n\
          Exit codes: 0 done, 1 rejected or failed, 2 invalid usage{}.",
         match name {
             "verify" => ", 3 difference found",
@@ -219,10 +222,12 @@ pub fn grammar(name: &'static str) -> Grammar {
     ))
 }
 
+/// Returns a flag with the name of its value.
+fn value(name: &'static str, shown: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(shown).help(help)
+}
+
 fn question_flags() -> Vec<Arg> {
-    let value = |name: &'static str, shown: &'static str, help: &'static str| {
-        Arg::new(name).long(name).value_name(shown).help(help)
-    };
     vec![
         value("direction", "in|out", "Direction of the packet, from the pod's point of view")
             .default_value("out")
@@ -350,7 +355,7 @@ mod tests {
         for line in ["istio-init plan -o svgg", "istio-init plan -o=svgg", "istio-init plan -osvgg"]
         {
             let error = parse(line).unwrap_err().to_string();
-            assert!(error.contains("'--output <output>'") && error.contains("'svg'"), "{error}");
+            assert!(error.contains("'--output <FORM>'") && error.contains("'svg'"), "{error}");
         }
     }
 
@@ -367,7 +372,7 @@ mod tests {
 
     #[test]
     fn subcommand_help_lists_its_own_flags_first() {
-        for (name, own) in [("explain", "--to <ADDRESS:PORT>"), ("verify", "--output <output>")] {
+        for (name, own) in [("explain", "--to <ADDRESS:PORT>"), ("verify", "--output <FORM>")] {
             let help = parse(&format!("istio-init {name} --help")).expect_err(name).to_string();
             let place = |text: &str| help.find(text).unwrap_or_else(|| panic!("{text}: {help}"));
             assert!(place(own) < place("Flags of a run"), "{help}");

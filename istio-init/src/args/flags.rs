@@ -197,7 +197,7 @@ pub const FLAGS: &[FlagSpec] = &[
     row(Flag::DualStack, ("dual-stack", None), &["DUAL_STACK", "ISTIO_DUAL_STACK"], "false", SWITCH, "Capture IPv6 when any address of the pod is IPv6, not only when the first one is"),
     row(Flag::DryRun, ("dry-run", Some('n')), &["DRY_RUN"], "false", SWITCH, "Print the rules as an nft script on stdout, for iptables-restore if iptables is requested, and change nothing"),
     row(Flag::CleanupOnly, ("cleanup-only", None), &["CLEANUP_ONLY"], "false", SWITCH, "Remove the rules of an earlier run; needs no other flag"),
-    row(Flag::Reconcile, ("reconcile", None), &["RECONCILE"], "false", IMPLIED, "Accepted: every run replaces rules that differ from the planned ones"),
+    row(Flag::Reconcile, ("reconcile", None), &["RECONCILE"], "false", IMPLIED, "Repair the difference that verify finds; a run without subcommand always does"),
     row(Flag::ForceApply, ("force-apply", None), &["FORCE_APPLY"], "false", IMPLIED, "Accepted: every run replaces rules that differ from the planned ones"),
     row(Flag::NativeNftables, ("native-nftables", None), &["NATIVE_NFTABLES"], "false", SWITCH, "Install the rules by nftables, as --backend nftables does"),
     row(Flag::InboundTproxyMark, ("istio-inbound-tproxy-mark", Some('t')), &["ISTIO_INBOUND_TPROXY_MARK"], "1337", text("MARK"), "Mark of packets that TPROXY delivers to this pod"),

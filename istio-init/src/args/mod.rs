@@ -142,7 +142,7 @@ fn argument(spec: &'static FlagSpec) -> Arg {
             std::iter::once(last).chain(variables.iter().rev()).copied().collect();
         help = format!("{help} [env: {}]", names.join(", "));
     }
-    if spec.kind != FlagKind::Bool && !help.contains("[default: ") {
+    if !help.contains("[default: ") {
         let default = if spec.default.is_empty() { "none" } else { spec.default };
         help = format!("{help} [default: {default}]");
     }

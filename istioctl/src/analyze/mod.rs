@@ -23,8 +23,8 @@ use crate::{Failure, Streams, cluster, inputs, output};
 /// Find problems of injection in a cluster or in files
 ///
 /// The command checks the injection labels of namespaces, pods without a sidecar or with an old
-/// one, `image: auto` without injection, and webhook configurations. Objects of files count as if
-/// they were applied.
+/// one, invalid annotations, `image: auto` without injection, and webhook configurations. Objects of
+/// files count as if they were applied.
 ///
 /// It exits with 79 if there is a message at or above --failure-threshold.
 #[derive(Debug, Args)]

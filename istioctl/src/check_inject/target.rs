@@ -9,12 +9,13 @@ use injector::kubernetes::workload::Workload;
 use injector::manifest::{Document, Manifest, ManifestError, PodTemplateRule};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
+use kube_access::names;
 use serde_json::{Value, json};
 
 use super::workload_kind::WorkloadKind;
 use crate::inputs::InputFile;
 use crate::progress::Progress;
-use crate::{Streams, cluster, objects};
+use crate::{Streams, cluster, inputs, objects};
 
 /// Pods to check.
 pub(super) enum Target {
@@ -65,6 +66,7 @@ impl Target {
             let hint = "deployment/NAME, or a pod's NAME";
             return Err(format!("error: {target:?}: no name; hint: {hint}"));
         }
+        names::subdomain(rest).map_err(|error| format!("error: {target:?}: {error}"))?;
         Ok(Self::Object { kind, name: name.to_owned(), namespace: namespace.to_owned() })
     }
 
@@ -197,7 +199,7 @@ impl CheckedPods {
             }
         }
         if errors.is_empty() && found.pods.is_empty() {
-            errors.push(anyhow!("no file has a pod or a workload with a pod template"));
+            errors.push(anyhow!("{}", inputs::NO_PODS));
         }
         if errors.is_empty() { Ok(found) } else { Err(errors) }
     }

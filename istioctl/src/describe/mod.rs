@@ -26,7 +26,7 @@ use crate::inputs::InputFlags;
 use crate::kube_inject::injection_flags::{InjectionFlags, InjectionInputs};
 use crate::kube_inject::workloads::injected_template;
 use crate::output::Form;
-use crate::{Failure, Streams, cluster, objects, output};
+use crate::{Failure, Streams, cluster, inputs, objects, output};
 
 /// Describe a pod and its traffic
 #[derive(Debug, Args)]
@@ -53,7 +53,7 @@ enum DescribeCommand {
 #[command(group(ArgGroup::new("described").required(true).args(["target", "filename"])))]
 struct DescribePod {
     /// The pod, as NAME.NAMESPACE, or NAME with -n
-    #[arg(value_name = "NAME[.NAMESPACE]")]
+    #[arg(value_name = "NAME[.NAMESPACE]", value_parser = cluster::pod_name)]
     target: Option<String>,
     #[command(flatten)]
     files: InputFlags,
@@ -115,7 +115,7 @@ impl DescribePod {
             }
         }
         if errors.is_empty() && descriptions.is_empty() {
-            errors.push(anyhow!("no file has a pod or a workload with a pod template"));
+            errors.push(anyhow!("{}", inputs::NO_PODS));
         }
         if errors.is_empty() { Ok(descriptions) } else { Err(Failure::Errors(errors)) }
     }

@@ -4,11 +4,10 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::Args;
-use clap::builder::NonEmptyStringValueParser;
 use injector::sources::Texts;
 use injector::sources::config_maps::{ConfigMaps, MESH, SIDECAR};
 use injector::sources::files::Files;
-use kube_access::with_causes;
+use kube_access::{names, with_causes};
 
 use super::operator_file;
 
@@ -38,14 +37,14 @@ pub(super) struct DocumentFlags {
     #[arg(
         long = "injectConfigMapName",
         value_name = "NAME",
-        value_parser = NonEmptyStringValueParser::new()
+        value_parser = names::subdomain
     )]
     inject_config_map: Option<String>,
     /// The cluster's ConfigMap of `mesh` [default: istio, with the revision as suffix]
     #[arg(
         long = "meshConfigMapName",
         value_name = "NAME",
-        value_parser = NonEmptyStringValueParser::new()
+        value_parser = names::subdomain
     )]
     mesh_config_map: Option<String>,
     /// Istio's flag; only messages use the value.

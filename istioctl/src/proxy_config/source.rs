@@ -13,7 +13,7 @@ use crate::{Failure, pod_port};
 #[command(group(ArgGroup::new("origin").required(true)))]
 pub(super) struct Source {
     /// A pod, as NAME.NAMESPACE, or NAME with -n
-    #[arg(value_name = "POD[.NAMESPACE]", group = "origin")]
+    #[arg(value_name = "POD[.NAMESPACE]", group = "origin", value_parser = cluster::pod_name)]
     pod: Option<String>,
     /// A file with the dump of Envoy's admin interface
     #[arg(short, long, value_name = "FILE", group = "origin")]
@@ -30,14 +30,8 @@ impl Source {
         path: &str,
         cluster_client: ClusterClient<'_>,
     ) -> Result<Value, Failure> {
-        match &self.file {
-            Some(_) => cluster_client.flags.refuse().map_err(Failure::Usage)?,
-            None if self.pod.as_deref().is_some_and(|pod| pod.contains('/')) => {
-                let pod = self.pod.as_deref().unwrap_or_default();
-                let hint = "hint: name a pod; `kubectl get pods` lists them";
-                return Err(Failure::Usage(format!("error: {pod:?} is no pod's name\n  {hint}")));
-            }
-            None => {}
+        if self.file.is_some() {
+            cluster_client.flags.refuse().map_err(Failure::Usage)?;
         }
         self.text(path, cluster_client)
             .and_then(|(origin, text)| {

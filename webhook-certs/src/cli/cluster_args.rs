@@ -18,11 +18,11 @@ pub(super) struct ClusterArgs {
     /// Kubeconfig file [default: that of the environment, else the pod's service account].
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig.
+    /// Context of the kubeconfig [default: its current context].
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
     /// Namespace of the Secret and the Service.
-    #[arg(long, env = "POD_NAMESPACE", default_value = "istio-system",
+    #[arg(long, env = "POD_NAMESPACE", value_name = "NAME", default_value = "istio-system",
           value_parser = names::label)]
     namespace: String,
     /// Name of the installation, part of the names of the CA and of the field manager;
@@ -31,16 +31,19 @@ pub(super) struct ClusterArgs {
     #[arg(long, value_name = "NAME", value_parser = names::label)]
     install: Option<String>,
     /// Service through which API servers reach the webhook.
-    #[arg(long, default_value = "sidecar-injector", value_parser = names::label)]
+    #[arg(long, value_name = "NAME", default_value = "sidecar-injector",
+          value_parser = names::label)]
     service: String,
     /// DNS domain of the cluster.
-    #[arg(long, default_value = "cluster.local", value_parser = parse_domain)]
+    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local",
+          value_parser = parse_domain)]
     cluster_domain: String,
-    /// A further DNS name or address of the leaf; may be repeated.
+    /// A further DNS name or address of the leaf; may be repeated [default: none].
     #[arg(long = "extra-san", value_name = "NAME", value_parser = parse_name)]
     extra_names: Vec<String>,
     /// Revision of the control plane.
-    #[arg(long, env = "REVISION", default_value = "default", value_parser = names::revision)]
+    #[arg(long, env = "REVISION", value_name = "NAME", default_value = "default",
+          value_parser = names::revision)]
     revision: String,
     /// Secret that holds the CA [default: <INSTALL>-ca; without --install sidecar-injector-ca, or
     /// pilot-discovery-ca, with the revision as suffix unless it is `default`].

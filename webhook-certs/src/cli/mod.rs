@@ -37,7 +37,7 @@ pub struct Cli {
     #[command(subcommand)]
     command: Command,
     /// Filter of the log on stderr, in the syntax of tracing's filters.
-    #[arg(long, global = true, env = "RUST_LOG", default_value = "info")]
+    #[arg(long, global = true, env = "RUST_LOG", value_name = "FILTER", default_value = "info")]
     log: String,
 }
 
@@ -69,6 +69,7 @@ fn without_server_flag(arg: Arg) -> Arg {
 enum Command {
     /// Keeps the CA's Secret and the caBundle of the webhook configurations valid until it is
     /// terminated. Replicas of the webhook do the same by themselves.
+    #[command(after_help = SERVE_HELP)]
     Serve(ClusterArgs),
     /// Prints the phase of the CA's rotation, the expiry of its CAs, and the webhook entries that
     /// trust them. Exits 1 if there is no usable CA or an entry does not trust it.
@@ -84,7 +85,7 @@ enum Command {
 #[command(after_help = STATUS_HELP, mut_args(without_server_flag))]
 struct StatusArgs {
     /// Format of the output.
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_name = "FORM", value_enum, default_value_t)]
     output: OutputFormat,
     // Last, because its heading applies to the fields behind it.
     #[command(flatten)]
@@ -320,6 +321,9 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
 }
 
 const EXIT_HELP: &str = "Exit codes:\n  0  done\n  1  failed\n  2  invalid usage";
+
+const SERVE_HELP: &str =
+    "Exit codes:\n  0  ended by SIGTERM or SIGINT\n  1  failed\n  2  invalid usage";
 
 const STATUS_HELP: &str = "Exit codes:\n  0  every webhook entry trusts the CA\n  1  failed, no \
                             usable CA, or an entry that does not trust it\n  2  invalid usage";

@@ -59,11 +59,11 @@ pub struct RotationArgs {
     /// certificate signing requests [default: own].
     #[arg(long, value_name = "MODE", value_enum, requires_if("csr", "signer_name"))]
     cert_mode: Option<CertMode>,
-    /// With --cert-mode csr: name of the signer, for example example.com/serving.
+    /// With --cert-mode csr: name of the signer, for example example.com/serving [default: none].
     #[arg(long, value_name = "NAME", requires = "cert_mode", value_parser = signer_name)]
     signer_name: Option<String>,
     /// With --cert-mode csr: file with the signer's CAs, which are published in caBundle; without
-    /// it, another program must publish them.
+    /// it, another program must publish them [default: none].
     #[arg(long, value_name = "FILE", requires = "signer_name")]
     signer_ca_file: Option<PathBuf>,
     /// With --cert-mode csr: approve the requests. This needs the right to approve for the signer,

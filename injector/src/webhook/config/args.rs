@@ -37,18 +37,18 @@ pub struct Args {
     /// Limits for one client.
     #[command(flatten)]
     pub limits: LimitArgs,
-    /// The kubeconfig of the cluster; without it, a pod uses its service account
+    /// The kubeconfig of the cluster [default: the service account in a pod, none elsewhere]
     #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
     pub kubeconfig: Option<PathBuf>,
     /// The platform; on `openshift`, the annotations of a pod's namespace restrict its users
     #[arg(long, env = "PLATFORM", value_name = "NAME", default_value = "", help_heading = CLUSTER)]
     pub platform: String,
     /// The control plane's namespace
-    #[arg(long, env = "POD_NAMESPACE", default_value = "istio-system", help_heading = CLUSTER,
-          value_parser = names::label)]
+    #[arg(long, env = "POD_NAMESPACE", value_name = "NAME", default_value = "istio-system",
+          help_heading = CLUSTER, value_parser = names::label)]
     pub namespace: String,
     /// The control plane's revision; empty or `default` is the one without a suffix
-    #[arg(long, env = "REVISION", default_value = "", help_heading = CLUSTER,
+    #[arg(long, env = "REVISION", value_name = "NAME", default_value = "", help_heading = CLUSTER,
           value_parser = names::revision)]
     pub revision: String,
     /// Lifetimes and intervals of the certificate in the cluster.
@@ -79,13 +79,14 @@ pub(in crate::webhook) fn grammar() -> clap::Command {
 #[command(next_help_heading = "Configuration")]
 pub struct ConfigurationArgs {
     /// The `config` document of Istio's `ConfigMap`, or a bare template; with any of the three
-    /// files named, no `ConfigMap` is read
+    /// files named, no `ConfigMap` is read [default: that of the cluster, else the built-in one]
     #[arg(long = "injectConfigFile", value_name = "FILE")]
     pub inject_config: Option<PathBuf>,
     /// The `values` document of Istio's `ConfigMap`
+    /// [default: that of the cluster, else the built-in one]
     #[arg(long = "valuesFile", value_name = "FILE")]
     pub values: Option<PathBuf>,
-    /// The `mesh` document
+    /// The `mesh` document [default: that of the cluster, else the built-in one]
     #[arg(long = "meshConfigFile", value_name = "FILE")]
     pub mesh_config: Option<PathBuf>,
     /// Interval of checks for changed files
@@ -115,14 +116,14 @@ pub struct ConfigurationArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Certificate")]
 pub struct CertificateArgs {
-    /// The certificate chain in PEM, leaf first
+    /// The certificate chain in PEM, leaf first [default: none; the process obtains a certificate]
     #[arg(long = "tlsCertFile", value_name = "FILE", requires = "key")]
     pub certificate: Option<PathBuf>,
-    /// The key of the certificate in PEM
+    /// The key of the certificate in PEM [default: none]
     #[arg(long = "tlsKeyFile", value_name = "FILE", requires = "certificate")]
     pub key: Option<PathBuf>,
     /// Output file for the CA of the certificate that the process creates without a cluster and
-    /// without --tlsCertFile, so that a client can trust it
+    /// without --tlsCertFile, so that a client can trust it [default: none]
     #[arg(long = "writeCaFile", value_name = "FILE", conflicts_with = "certificate")]
     pub write_ca: Option<PathBuf>,
     /// The Service through which the API server reaches the webhook
@@ -134,7 +135,7 @@ pub struct CertificateArgs {
     /// `default`]
     #[arg(long = "webhook-configuration", value_name = "NAME", value_parser = names::subdomain)]
     pub webhook_configurations: Vec<String>,
-    /// A further DNS name or address of the certificate; may be repeated
+    /// A further DNS name or address of the certificate; may be repeated [default: none]
     #[arg(long = "extra-san", value_name = "NAME", value_parser = server_names::parse_name)]
     pub extra_names: Vec<String>,
     /// The cluster's DNS domain
@@ -155,10 +156,11 @@ pub struct TlsArgs {
     #[arg(long = "tls-cipher-suites", value_name = "NAMES", value_delimiter = ',')]
     pub cipher_suites: Vec<String>,
     /// The CAs of clients in PEM; with it, only clients with a certificate of these CAs and a name
-    /// of --client-allowed-names are served
+    /// of --client-allowed-names are served [default: none]
     #[arg(long = "client-ca-file", value_name = "FILE", requires = "client_names")]
     pub client_authority: Option<PathBuf>,
     /// The allowed common names or DNS names of client certificates, separated by commas
+    /// [default: none]
     #[arg(
         long = "client-allowed-names",
         value_name = "NAMES",
@@ -181,7 +183,7 @@ pub struct ServerArgs {
           value_parser = listen_address)]
     pub admin: SocketAddr,
     /// Address of the kubelet's probes as plain HTTP, besides --adminAddr: a port that no
-    /// other caller needs, so that a network policy can close it to pods
+    /// other caller needs, so that a network policy can close it to pods [default: none]
     #[arg(long = "probeAddr", value_name = "[ADDRESS]:PORT", value_parser = listen_address)]
     pub probe: Option<SocketAddr>,
     /// Time after SIGTERM in which reviews are still accepted, while the endpoint is removed
@@ -243,8 +245,8 @@ pub struct LogArgs {
     )]
     pub levels: Levels,
     /// Log as JSON
-    #[arg(long = "log_as_json", num_args = 0..=1, require_equals = true,
-          default_value = "false", default_missing_value = "true",
+    #[arg(long = "log_as_json", value_name = "true|false", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true", hide_possible_values = true,
           value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
     pub as_json: bool,
 }

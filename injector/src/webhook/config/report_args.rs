@@ -8,7 +8,7 @@ use std::time::Duration;
 pub struct ReportArgs {
     /// Interval of reports on pods without a sidecar that should have one, or with a stale one;
     /// without it there are no reports, because they need permission to list the pods of the whole
-    /// cluster
+    /// cluster [default: none]
     #[arg(long = "report-interval", env = "REPORT_INTERVAL", value_name = "DURATION",
           value_parser = interval)]
     pub interval: Option<Duration>,

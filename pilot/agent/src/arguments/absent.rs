@@ -7,25 +7,26 @@ use clap::Args;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Flags without a function")]
 pub struct AbsentArgs {
-    /// Rejected: the bootstrap is no template
+    /// Rejected: the bootstrap is no template [default: none]
     #[arg(long = "templateFile", value_name = "FILE")]
     pub template_file: Option<String>,
-    /// Rejected: the bootstrap is generated
+    /// Rejected: the bootstrap is generated [default: none]
     #[arg(long = "customConfigFile", value_name = "FILE")]
     pub custom_config_file: Option<String>,
-    /// Warning: there is no security token service; 0 is Istio's default
+    /// Warning unless it is 0: there is no security token service [default: 0]
     #[arg(long = "stsPort", value_name = "PORT")]
     pub sts_port: Option<String>,
-    /// Warning: there is no security token service
+    /// Warning: there is no security token service [default: none]
     #[arg(long = "tokenManagerPlugin", value_name = "NAME")]
     pub token_manager_plugin: Option<String>,
-    /// Warning: the program has no Go profiles
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    /// Warning unless it is false: the program has no Go profiles [default: false]
+    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true")]
     pub profiling: Option<String>,
-    /// Warning unless it is Kubernetes: the agent asks no registry
+    /// Warning unless it is Kubernetes: the agent asks no registry [default: Kubernetes]
     #[arg(long = "serviceregistry", value_name = "NAME")]
     pub service_registry: Option<String>,
-    /// Warning: configuration is streamed, not polled
+    /// Warning: configuration is streamed, not polled [default: none]
     #[arg(long = "discoveryRefreshDelay", value_name = "DURATION")]
     pub discovery_refresh_delay: Option<String>,
 }

@@ -12,24 +12,28 @@ use mesh::proxy_config_rules::is_address;
 #[command(next_help_heading = "Flags of 2017")]
 pub struct ClassicArgs {
     /// Address of the pod, unless `INSTANCE_IP` is set
-    #[arg(long, value_parser = ip_address)]
+    /// [default: the addresses of the network interfaces]
+    #[arg(long, value_name = "ADDRESS", value_parser = ip_address)]
     pub ip: Option<String>,
-    /// `POD.NAMESPACE`, unless `POD_NAME` and `POD_NAMESPACE` are set
+    /// `POD.NAMESPACE`, required unless `POD_NAME` and `POD_NAMESPACE` are set [default: none]
     #[arg(long, value_name = "POD.NAMESPACE", value_parser = pod_id)]
     pub id: Option<String>,
-    /// `serviceCluster` of `ProxyConfig`
+    /// `serviceCluster` of `ProxyConfig`; istio-proxy stands for the name of the app
+    /// [default: that of --meshConfig, else istio-proxy]
     #[arg(long = "serviceCluster", value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub service_cluster: Option<String>,
-    /// `configPath` of `ProxyConfig`
+    /// `configPath` of `ProxyConfig` [default: that of --meshConfig, else ./etc/istio/proxy]
     #[arg(long = "configPath", value_name = "FOLDER", value_parser = NonEmptyStringValueParser::new())]
     pub config_path: Option<String>,
     /// `binaryPath` of `ProxyConfig`
+    /// [default: that of --meshConfig, else /usr/local/bin/envoy]
     #[arg(long = "binaryPath", value_name = "FILE", value_parser = NonEmptyStringValueParser::new())]
     pub binary_path: Option<String>,
     /// Zone of the proxy, unless the label `istio-locality` names one
+    /// [default: that of --meshConfig, else none]
     #[arg(long = "availabilityZone", value_name = "ZONE")]
     pub availability_zone: Option<String>,
-    /// `drainDuration` of `ProxyConfig`
+    /// `drainDuration` of `ProxyConfig` [default: that of --meshConfig, else 45s]
     #[arg(long = "drainDuration", value_name = "DURATION", value_parser = go_duration::positive)]
     pub drain_duration: Option<Duration>,
     /// Life of the old Envoy after a hot restart, longer than the drain duration
@@ -37,21 +41,23 @@ pub struct ClassicArgs {
     #[arg(long = "parentShutdownDuration", value_name = "DURATION", value_parser = go_duration::positive)]
     pub parent_shutdown_duration: Option<Duration>,
     /// `discoveryAddress` of `ProxyConfig`
+    /// [default: that of --meshConfig, else istiod.istio-system.svc:15012]
     #[arg(long = "discoveryAddress", value_name = "HOST:PORT", value_parser = address)]
     pub discovery_address: Option<String>,
-    /// `zipkinAddress` of `ProxyConfig`
+    /// `zipkinAddress` of `ProxyConfig` [default: that of --meshConfig, else none]
     #[arg(long = "zipkinAddress", value_name = "HOST:PORT", value_parser = address_or_none)]
     pub zipkin_address: Option<String>,
-    /// Connect timeout of the static clusters
+    /// Connect timeout of the static clusters [default: 1s]
     #[arg(long = "connectTimeout", value_name = "DURATION", value_parser = go_duration::positive)]
     pub connect_timeout: Option<Duration>,
-    /// `statsdUdpAddress` of `ProxyConfig`
+    /// `statsdUdpAddress` of `ProxyConfig` [default: that of --meshConfig, else none]
     #[arg(long = "statsdUdpAddress", value_name = "IP:PORT", value_parser = udp_address_or_none)]
     pub statsd_udp_address: Option<String>,
-    /// `proxyAdminPort` of `ProxyConfig`
+    /// `proxyAdminPort` of `ProxyConfig` [default: that of --meshConfig, else 15000]
     #[arg(long = "proxyAdminPort", value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub proxy_admin_port: Option<u16>,
     /// `controlPlaneAuthPolicy` of `ProxyConfig`: NONE or `MUTUAL_TLS`
+    /// [default: that of --meshConfig, else `MUTUAL_TLS`]
     #[arg(long = "controlPlaneAuthPolicy", value_name = "POLICY")]
     pub control_plane_auth_policy: Option<String>,
 }

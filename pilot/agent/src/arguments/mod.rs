@@ -31,7 +31,7 @@ use crate::log::Levels;
 
 /// The agent beside Envoy: bootstrap, supervision, status port, xDS relay, certificates, DNS
 #[derive(Clone, Debug, Parser)]
-#[command(name = "pilot-agent", args_override_self = true, after_help = EXIT_HELP)]
+#[command(name = "pilot-agent", version, args_override_self = true, after_help = EXIT_HELP)]
 pub struct Arguments {
     /// Command to run.
     #[command(subcommand)]
@@ -121,9 +121,9 @@ pub struct LogArgs {
     )]
     pub levels: Levels,
     /// Log as JSON
-    #[arg(long = "log_as_json", num_args = 0..=1, require_equals = true,
-          default_value = "false", default_missing_value = "true", global = true,
-          value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+    #[arg(long = "log_as_json", value_name = "true|false", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true", hide_possible_values = true,
+          global = true, value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
     pub as_json: bool,
 }
 

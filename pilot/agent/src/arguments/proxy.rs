@@ -31,23 +31,25 @@ pub struct ProxyArgs {
         value_parser = component_levels
     )]
     pub proxy_component_log_level: String,
-    /// File that Envoy appends outlier detection events to
+    /// File that Envoy appends outlier detection events to [default: none]
     #[arg(long = "outlierLogPath", value_name = "FILE")]
     pub outlier_log_path: Option<String>,
     /// Number of Envoy's worker threads if neither `ProxyConfig` nor the CPU limit sets one; 0 for
-    /// one per CPU
-    #[arg(long, allow_negative_numbers = true,
+    /// one per CPU [default: 0]
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(..=i64::from(MOST_THREADS)))]
     pub concurrency: Option<u32>,
     /// Apply a changed bootstrap by a hot restart of Envoy [default: that of
-    /// `OUTRIGGER_HOT_RESTART`]
-    #[arg(long = "hotRestart", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+    /// `OUTRIGGER_HOT_RESTART`, else true]
+    #[arg(long = "hotRestart", value_name = "true|false", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true,
           value_parser = BoolishValueParser::new())]
     pub hot_restart: Option<bool>,
     /// Drain and exit where a changed bootstrap cannot be applied by a hot restart
-    /// [default: that of `OUTRIGGER_EXIT_ON_BOOTSTRAP_CHANGE`]
-    #[arg(long = "exitOnBootstrapChange", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    /// [default: that of `OUTRIGGER_EXIT_ON_BOOTSTRAP_CHANGE`, else false]
+    #[arg(long = "exitOnBootstrapChange", value_name = "true|false", num_args = 0..=1,
+          require_equals = true, default_missing_value = "true", hide_possible_values = true,
+          value_parser = BoolishValueParser::new())]
     pub exit_on_bootstrap_change: Option<bool>,
     /// Flags of 2017.
     #[command(flatten)]

@@ -17,7 +17,7 @@ pub struct RequestArgs {
     /// Path, with or without the slash at its beginning
     #[arg(value_parser = path)]
     pub path: PathAndQuery,
-    /// Body
+    /// Body [default: empty]
     pub body: Option<String>,
 }
 

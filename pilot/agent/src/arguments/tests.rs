@@ -153,9 +153,15 @@ fn port_that_does_not_exist_is_named() {
 #[test]
 fn negative_number_is_the_value_of_its_flag() {
     let error = parse("pilot-agent proxy --concurrency -1").unwrap_err();
-    assert!(error.contains("'-1' for '--concurrency <CONCURRENCY>': -1 is not in"), "{error}");
+    assert!(error.contains("'-1' for '--concurrency <NUMBER>': -1 is not in"), "{error}");
     let (parsed, unknown) = proxy("pilot-agent proxy --old -1 router");
     assert_eq!((parsed.role, unknown), (RoleArg::Router, vec!["--old".to_owned()]));
+}
+
+#[test]
+fn version_is_a_flag() {
+    let version = parse("pilot-agent --version").unwrap_err();
+    assert_eq!(version, concat!("pilot-agent ", env!("CARGO_PKG_VERSION"), "\n"));
 }
 
 #[test]

@@ -8,8 +8,8 @@ pub struct VersionArgs {
     /// Print the version alone
     #[arg(short, long)]
     pub short: bool,
-    /// Format of the output
-    #[arg(short, long, value_enum)]
+    /// Format of the output [default: text]
+    #[arg(short, long, value_name = "FORM", value_enum)]
     pub output: Option<VersionFormat>,
 }
 

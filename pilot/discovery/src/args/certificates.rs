@@ -26,7 +26,7 @@ pub struct CertificateArgs {
     /// revision as suffix unless it is `default`]
     #[arg(long = "serviceName", value_name = "NAME", value_parser = kube_access::names::label)]
     pub service: Option<String>,
-    /// Further DNS name or address in the server's certificate; may be repeated
+    /// Further DNS name or address in the server's certificate; may be repeated [default: none]
     #[arg(long = "extraName", value_name = "NAME", value_parser = parse_name)]
     pub extra_names: Vec<String>,
     /// Audiences of tokens, of which a proxy's token needs one

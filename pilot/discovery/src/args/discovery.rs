@@ -15,7 +15,7 @@ pub struct DiscoveryArgs {
     #[arg(long, value_enum, value_name = "REGISTRY", default_value = "Kubernetes")]
     pub registries: RegistryKind,
     /// Directory of YAML files with Services, `EndpointSlices`, Pods, Nodes, Namespaces and
-    /// `PeerAuthentications`, for the registry Files
+    /// `PeerAuthentications`, for the registry Files [default: none]
     #[arg(long = "configDir", value_name = "DIR", required_if_eq("registries", "Files"))]
     pub config_dir: Option<PathBuf>,
     /// File with the mesh configuration [default: the ConfigMap `istio` of the namespace, or of
@@ -26,13 +26,14 @@ pub struct DiscoveryArgs {
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// Namespace of the control plane
-    #[arg(short, long, default_value = "istio-system", value_parser = kube_access::names::label)]
+    #[arg(short, long, value_name = "NAME", default_value = "istio-system",
+          value_parser = kube_access::names::label)]
     pub namespace: String,
     /// DNS domain of Services
     #[arg(long, default_value = "cluster.local", value_parser = domain)]
     pub domain: String,
     /// Revision that this control plane serves; empty for the default one
-    #[arg(long, default_value = "", value_parser = label_value)]
+    #[arg(long, value_name = "NAME", default_value = "", value_parser = label_value)]
     pub revision: String,
     /// Name of the Kubernetes cluster
     #[arg(long = "clusterID", value_name = "NAME", default_value = "Kubernetes",
@@ -43,8 +44,9 @@ pub struct DiscoveryArgs {
     #[arg(long = "grpcAddr", value_name = "ADDRESS", default_value = "")]
     pub grpc_addr: ListenAddress,
     /// Allow addresses besides loopback for `--grpcAddr`: any client reads any configuration
-    #[arg(long = "allowPlaintextGRPC", num_args = 0..=1, require_equals = true,
-          default_value = "false", default_missing_value = "true",
+    #[arg(long = "allowPlaintextGRPC", value_name = "true|false", num_args = 0..=1,
+          require_equals = true, default_value = "false", default_missing_value = "true",
+          hide_possible_values = true,
           value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
     pub allow_plaintext: bool,
     /// Address of the gRPC listener with TLS; empty to switch it off [default: :15012, and none

@@ -15,7 +15,7 @@ pub use version::VersionArgs;
 
 /// The control plane: discovery for Envoy, certificates of workloads, debug pages
 #[derive(Clone, Debug, Parser)]
-#[command(name = "pilot-discovery", args_override_self = true, after_help = EXIT_HELP)]
+#[command(name = "pilot-discovery", version, args_override_self = true, after_help = EXIT_HELP)]
 pub struct Arguments {
     /// Command to run.
     #[command(subcommand)]
@@ -47,8 +47,8 @@ pub struct LogArgs {
     #[arg(long = "log", value_name = "FILTER", default_value = "info", global = true)]
     pub filter: String,
     /// Log as JSON
-    #[arg(long = "log_as_json", num_args = 0..=1, require_equals = true,
-          default_value = "false", default_missing_value = "true", global = true,
-          value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+    #[arg(long = "log_as_json", value_name = "true|false", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true", hide_possible_values = true,
+          global = true, value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
     pub as_json: bool,
 }
