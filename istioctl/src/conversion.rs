@@ -26,7 +26,11 @@ pub(super) fn to_json(text: &str) -> Result<String, ConversionError> {
             json.push('\n');
             continue;
         }
-        let value = yaml::parse_file(text).map_err(|problem| error(&document, problem))?;
+        let value = yaml::parse_file(text).or_else(|problem| match yaml::indented(text) {
+            Some(indented) => yaml::parse_file(&indented),
+            None => Err(problem),
+        });
+        let value = value.map_err(|problem| error(&document, problem))?;
         if !value.is_null() {
             let _ = writeln!(json, "{value:#}");
         }
@@ -106,6 +110,8 @@ ports: [080, 0o10]
                         {\"kind\": \"Pod\", \"b\": 1, \"a\": [\"yes\"]}\n";
         assert_eq!(to_json(FILE).unwrap(), expected);
         assert_eq!(to_json("").unwrap(), "");
+        // A string that continues in a column of its own, as Go's parser accepts it.
+        assert_eq!(to_json("a:\n  b: \"c\n d\"\n").unwrap(), to_json("a: {b: c d}").unwrap());
         let error = to_json("a: 1\n---\nb: [\n").unwrap_err().to_string();
         assert_eq!(error, "document 2: unclosed bracket '['");
     }

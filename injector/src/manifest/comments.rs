@@ -13,19 +13,22 @@ impl Manifest<'_> {
     /// part that cannot be edited in place is written anew, without its comments.
     pub fn comments_lost(&self, edited: &str) -> Vec<usize> {
         let edited = Source::new(edited);
-        let mut kept: HashMap<&str, usize> = HashMap::new();
+        let (mut kept, mut kept_lines) = (HashMap::new(), HashMap::new());
         let whole = |source: &Source<'_>| once(0..source.text.len());
         for comment in edited.comments(whole(&edited)) {
+            *kept_lines.entry(line_of(edited.text, &comment)).or_default() += 1;
             *kept.entry(edited.text[comment].trim_end()).or_default() += 1;
         }
-        let is_lost = |comment: &Range<usize>| {
-            match kept.get_mut(self.source.text[comment.clone()].trim_end()) {
-                Some(left @ 1..) => *left -= 1,
-                _ => return true,
-            }
-            false
-        };
-        let lost = self.source.comments(whole(&self.source)).filter(is_lost);
+        let text = self.source.text;
+        // Of equal comments, those are kept whose whole line is.
+        let (found, moved): (Vec<_>, Vec<_>) = self
+            .source
+            .comments(whole(&self.source))
+            .partition(|comment| take(&mut kept_lines, line_of(text, comment)));
+        for comment in found {
+            take(&mut kept, text[comment].trim_end());
+        }
+        let lost = moved.into_iter().filter(|it| !take(&mut kept, text[it.clone()].trim_end()));
         let mut lines: Vec<_> = lost.map(|comment| self.source.place(comment.start).0).collect();
         lines.dedup();
         lines
@@ -58,4 +61,19 @@ impl Manifest<'_> {
         };
         Some((item, extent))
     }
+}
+
+/// Returns the line with a comment.
+fn line_of<'a>(text: &'a str, comment: &Range<usize>) -> &'a str {
+    let start = text[..comment.start].rfind('\n').map_or(0, |end| end + 1);
+    text[start..comment.end].trim()
+}
+
+/// Takes one of the texts. False if none is left.
+fn take(left: &mut HashMap<&str, usize>, text: &str) -> bool {
+    match left.get_mut(text) {
+        Some(count @ 1..) => *count -= 1,
+        _ => return false,
+    }
+    true
 }

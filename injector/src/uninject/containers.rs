@@ -32,6 +32,15 @@ pub(super) fn restore(
             let name = container["name"].as_str().unwrap_or_default().to_owned();
             if recorded.contains(&*name) {
                 complete(container, &name, injected, doubts);
+                if name == PROXY && list == INIT_CONTAINERS && !container["restartPolicy"].is_null()
+                {
+                    // Injection writes it into the record, so that a second one knows the list.
+                    let message = format!(
+                        "spec.{list}[{PROXY}].restartPolicy is {}; the author may have left it out",
+                        container["restartPolicy"]
+                    );
+                    doubts.push(doubt::not_recorded(message));
+                }
             } else {
                 probers.restore(container, list, doubts);
             }

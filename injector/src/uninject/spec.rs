@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use reason::Reason;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{doubt, remove_if_empty};
 use crate::inject::reinject::status::{InjectionStatus, STATUS};
@@ -30,11 +30,16 @@ fn restore_volumes(pod: &mut Value, status: &InjectionStatus, doubts: &mut Vec<R
     let by_annotation: HashSet<_> = by_annotation.iter().flatten().map(name).collect();
     let injected: HashSet<_> = status.volumes().iter().map(String::as_str).collect();
     let mounted = mounted(pod);
+    // A template of the user may be what gives the sockets and certificates another source.
+    let is_custom = doubt::other_templates(pod).next().is_some();
+    let has_another_source = |volume: &Value, name: &str| {
+        !(is_custom && REPLACEABLE.contains(&name)) && has_another_source(volume, name)
+    };
     let Some(volumes) = list_of(pod, "/spec/volumes") else { return };
     volumes.retain(|volume| {
         let name = name(volume);
         if !injected.contains(&*name) {
-            let is_like_injected = VOLUMES.iter().any(|(injected, _)| *injected == name)
+            let is_like_injected = VOLUMES.contains(&&*name)
                 && !mounted.contains(&name)
                 && !has_another_source(volume, &name);
             let field = format!("volume {name}, which the annotation {STATUS} does not name,");
@@ -52,10 +57,36 @@ fn restore_volumes(pod: &mut Value, status: &InjectionStatus, doubts: &mut Vec<R
     }
 }
 
+/// True if no template of Istio gives the volume this source, with the defaults of the API server.
 fn has_another_source(volume: &Value, name: &str) -> bool {
-    let source = VOLUMES.iter().find(|(injected, _)| *injected == name);
-    let source = source.and_then(|(_, source)| *source);
-    source.is_some_and(|source| volume.get(source).is_none())
+    let mut source = volume.clone();
+    if let Some(members) = source.as_object_mut() {
+        members.remove("name");
+        members.retain(|_, member| !member.is_null());
+        for member in members.values_mut().filter_map(Value::as_object_mut) {
+            member.retain(|key, value| key != "defaultMode" || *value != DEFAULT_MODE);
+        }
+    }
+    let is_empty_dir = || source == json!({}) || source == json!({"emptyDir": {}});
+    let single = |field: &str| match source["projected"]["sources"].as_array().map(Vec::as_slice) {
+        Some([one]) => one[field].clone(),
+        _ => Value::Null,
+    };
+    let is_injected = match name {
+        "credential-socket" | "istio-data" | "workload-certs" | "workload-socket" => is_empty_dir(),
+        "istio-envoy" => is_empty_dir() || source == json!({"emptyDir": {"medium": "Memory"}}),
+        "istio-podinfo" => source["downwardAPI"]["items"].as_array().is_some_and(|items| {
+            items.iter().all(|item| PODINFO.iter().any(|path| item["path"] == *path))
+        }),
+        "istio-token" => single("serviceAccountToken")["path"] == name,
+        "istiod-ca-cert" => {
+            source == json!({"configMap": {"name": "istio-ca-root-cert"}})
+                || single("clusterTrustBundle")["path"] == "root-cert.pem"
+        }
+        "istio-ca-crl" => source == json!({"configMap": {"name": name, "optional": true}}),
+        _ => true,
+    };
+    !is_injected
 }
 
 /// Returns the names of the volumes that the containers use.
@@ -130,18 +161,28 @@ fn name(object: &Value) -> String {
     object["name"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Volumes of the built-in templates, with the source of those that have the same one in all.
-const VOLUMES: [(&str, Option<&str>); 9] = [
-    ("credential-socket", None),
-    ("istio-ca-crl", None),
-    ("istio-data", Some("emptyDir")),
-    ("istio-envoy", Some("emptyDir")),
-    ("istio-podinfo", Some("downwardAPI")),
-    ("istio-token", Some("projected")),
-    ("istiod-ca-cert", None),
-    ("workload-certs", None),
-    ("workload-socket", None),
+/// Volumes of the built-in templates.
+const VOLUMES: [&str; 9] = [
+    "credential-socket",
+    "istio-ca-crl",
+    "istio-data",
+    "istio-envoy",
+    "istio-podinfo",
+    "istio-token",
+    "istiod-ca-cert",
+    "workload-certs",
+    "workload-socket",
 ];
+
+/// Those whose source templates for other authorities replace.
+const REPLACEABLE: [&str; 5] =
+    ["credential-socket", "istio-ca-crl", "istiod-ca-cert", "workload-certs", "workload-socket"];
+
+/// Files of the pod's metadata; older versions of Istio have those of the CPU.
+const PODINFO: [&str; 4] = ["annotations", "cpu-limit", "cpu-request", "labels"];
+
+/// Mode that the API server gives files of a volume without one: 0644.
+const DEFAULT_MODE: u32 = 420;
 
 /// Domain that Istio's documentation gives for its value `global.podDNSSearchNamespaces`.
 const GLOBAL: &str = "global";

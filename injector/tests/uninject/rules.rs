@@ -98,7 +98,8 @@ fn status_and_pod_that_differ_are_told() {
         "metadata": {"annotations": {"sidecar.istio.io/status": STATUS}},
         "spec": {
             "containers": [{"name": "istio-proxy", "volumeMounts": [{"name": "istio-token"}]}],
-            "volumes": [{"name": "istio-data", "emptyDir": {}}, {"name": "istio-token", "projected": {}},
+            "volumes": [{"name": "istio-data", "emptyDir": {}}, {"name": "istio-token",
+                "projected": {"sources": [{"serviceAccountToken": {"path": "istio-token"}}]}},
                 {"name": "istio-podinfo", "secret": {}}],
         },
     });
@@ -198,6 +199,36 @@ fn mounted_volume_of_an_injected_name_is_kept_with_a_doubt() {
     let (pod, doubts) = restored("{}", spec, &json!({}));
     assert_eq!(pod["spec"]["volumes"], json!([{"name": "istio-certs", "secret": {}}]));
     assert_eq!(doubts.len(), 1, "{doubts:?}");
+}
+
+#[test]
+fn volume_of_an_injected_name_stays_if_no_template_gives_it_these_fields() {
+    let status = |name: &str| {
+        let status = json!({"containers": ["istio-proxy"], "volumes": [name]}).to_string();
+        json!({"annotations": {"sidecar.istio.io/status": status}}).to_string()
+    };
+    for (volume, is_own) in [
+        ("{name: workload-socket, csi: {driver: csi.spiffe.io, readOnly: true}}", true),
+        ("{name: workload-socket, hostPath: {path: /run}}", true),
+        ("{name: workload-socket}", false),
+        ("{name: credential-socket, secret: {secretName: s}}", true),
+        ("{name: istiod-ca-cert, configMap: {name: other}}", true),
+        ("{name: istiod-ca-cert, configMap: {name: istio-ca-root-cert, defaultMode: 256}}", true),
+        ("{name: istiod-ca-cert, configMap: {name: istio-ca-root-cert, defaultMode: 420}}", false),
+        ("{name: istio-ca-crl, configMap: {name: other, optional: true}}", true),
+        ("{name: istio-envoy, emptyDir: {medium: Memory, sizeLimit: 1Gi}}", true),
+        ("{name: istio-data, emptyDir: {medium: Memory}}", true),
+        ("{name: istio-data, emptyDir: {}}", false),
+        ("{name: istio-podinfo, downwardAPI: {items: [{path: labels}, {path: zone}]}}", true),
+        ("{name: istio-token, projected: {sources: [{secret: {name: s}}]}}", true),
+        ("{name: of-a-template, emptyDir: {}}", false),
+    ] {
+        let name = yaml::parse(volume).unwrap()["name"].as_str().unwrap().to_owned();
+        let spec = format!("{{containers: [{{name: web}}], volumes: [{volume}]}}");
+        let (pod, doubts) = restored(&status(&name), &spec, &json!({}));
+        assert_eq!(pod["spec"]["volumes"].is_array(), is_own, "{volume}");
+        assert_eq!(doubts.len(), usize::from(is_own), "{volume}: {doubts:?}");
+    }
 }
 
 #[test]
