@@ -33,6 +33,37 @@ fn plans_match_the_published_schema() {
 }
 
 #[test]
+fn explanations_match_the_published_schema() {
+    let schema = include_str!("../../docs/schemas/istio-init-explain.schema.json");
+    let schema: Value = serde_json::from_str(schema).expect("a schema");
+    let plan = planned("-i * -x 10.96.0.0/12 -b * -d 15090,15021");
+    for (direction, to, is_decided) in [
+        (Direction::Out, "10.96.0.1:443", true),
+        (Direction::Out, "10.1.2.3:80", true),
+        (Direction::In, "10.0.0.5:80", true),
+        (Direction::In, "[2001:db8::1]:80", false),
+    ] {
+        let is_out = direction == Direction::Out;
+        let owner = Owner { uid: "1000".parse().unwrap(), gid: "1000".parse().unwrap() };
+        let packet = Packet {
+            direction,
+            protocol: Protocol::Tcp,
+            source: if to.starts_with('[') { "[2001:db8::2]:40000" } else { "10.0.0.5:40000" }
+                .parse()
+                .unwrap(),
+            destination: to.parse().unwrap(),
+            interface: "eth0".to_owned(),
+            owner: is_out.then_some(owner),
+            mark: 0,
+        };
+        let text = explanation::object(&plan, &packet, &explain(&plan, &packet)).pretty();
+        let value: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(validate(&value, &schema), Ok(()), "{to}");
+        assert_eq!(value["decidedBy"].is_object(), is_decided, "{to}");
+    }
+}
+
+#[test]
 fn table_shows_rules_with_their_settings() {
     insta::assert_snapshot!(table::plan(&planned("-i * -x 10.96.0.0/12 -b * -d 15090,15021")));
 }

@@ -43,7 +43,7 @@ fn schemas() -> String {
     let row = |(file, text): (String, String)| {
         let schema: Value = serde_json::from_str(&text).expect("a schema is JSON");
         let part = |name: &str| schema[name].as_str().unwrap_or_default().to_owned();
-        let command = code(&format!("istioctl {}", part("title")));
+        let command = code(&part("title"));
         [format!("[{file}](../schemas/{file})"), command, part("description").replace(STABLE, "")]
     };
     Page::new("JSON schemas")

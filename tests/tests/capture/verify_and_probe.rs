@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use e2e::netns::{self, Namespace, Owner};
+use e2e::programs::repository;
 use e2e::wait::until;
 
 use crate::pod::{Pod, istio_init};
@@ -47,10 +48,20 @@ fn verify_shows_and_repairs_a_difference() {
         pod.output(command.args(words), "").expect(tamper);
         let differs = ask(&pod, &["verify"], SETS[0]);
         assert_eq!(differs.status.code(), Some(3), "{tamper}");
+        is_by_schema("verify", &ask(&pod, &["verify", "-o", "json"], SETS[0]));
         assert!(text(&differs).contains(shown), "{tamper}: {}", text(&differs));
         succeed(&pod, &["verify", "--reconcile"], SETS[0]);
         succeed(&pod, &["verify"], SETS[0]);
     }
+}
+
+/// Checks JSON by its published schema.
+fn is_by_schema(command: &str, answer: &Output) {
+    let file = format!("docs/schemas/istio-init-{command}.schema.json");
+    let schema = std::fs::read(repository().join(file)).expect("a schema");
+    let schema: serde_json::Value = serde_json::from_slice(&schema).expect("JSON");
+    let value: serde_json::Value = serde_json::from_slice(&answer.stdout).expect("JSON");
+    assert_eq!(reference_pages::schema::validate(&value, &schema), Ok(()), "{value:#}");
 }
 
 #[test]
@@ -133,6 +144,7 @@ fn probe_reports_which_port_accepts_from_outside() {
     });
     let answer = answer.expect("a thread");
     assert!(answer.status.success(), "{}", text(&answer));
+    is_by_schema("probe", &answer);
     let seen: Vec<serde_json::Value> = serde_json::from_slice(&answer.stdout).expect("JSON");
     let seen: Vec<String> = seen
         .iter()

@@ -251,6 +251,9 @@ mod tests {
             let reported = lines.iter().filter_map(|line| line.strip_prefix("CN=test-ca "));
             assert_eq!(reported.collect::<Vec<_>>(), expected, "{} {numbers}", state.phase);
             let json: Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
+            let schema = include_str!("../../../docs/schemas/webhook-certs-status.schema.json");
+            let schema: Value = serde_json::from_str(schema).unwrap();
+            assert_eq!(reference_pages::schema::validate(&json, &schema), Ok(()));
             let reported = json["revocations"].as_array().unwrap().iter();
             let steps = reported.map(|one| one["nextStep"].as_str().unwrap());
             for (step, line) in steps.zip(expected) {
