@@ -72,10 +72,16 @@ fn draw(svg: &mut Svg, report: &CheckReport, top: u32) -> u32 {
         svg.text("t", RESULT, y + 14, TWICE);
         y += 24;
     }
-    let bottom = y.max(top + 24 + 17 * count(&labels));
+    let bottom = y.max(top + 24 + GAP + 17 * count(&labels));
     svg.rect("pod", [LABELS, top, 250, bottom - top]);
-    for ((class, line), place) in labels.iter().zip((top + 22..).step_by(17)) {
-        svg.text(class, LABELS + 12, place, line);
+    let mut place = top + 22;
+    let mut before = "";
+    for (class, line) in labels {
+        if class != before && class.is_empty() {
+            place += GAP;
+        }
+        svg.text(class, LABELS + 12, place, &line);
+        (place, before) = (place + 17, class);
     }
     bottom
 }
@@ -84,7 +90,7 @@ fn draw(svg: &mut Svg, report: &CheckReport, top: u32) -> u32 {
 fn drawn_labels(report: &CheckReport) -> Vec<(&'static str, String)> {
     let lines = label_lines(report);
     let lines = lines.iter().flat_map(|line| {
-        let (class, most) = if line.starts_with("  ") { ("s", 37) } else { ("", 31) };
+        let (class, most) = if line.starts_with("  ") { ("s", 34) } else { ("", 30) };
         wrapped(line.trim_start(), most).into_iter().map(move |part| (class, part))
     });
     lines.collect()
@@ -192,6 +198,8 @@ const TITLE: &str = "Webhooks and labels of a pod";
 const MOST_LABELS: usize = 12;
 /// Characters in a line of a decision.
 const DECISION: usize = 35;
+/// Space between the labels of the namespace and the pod.
+const GAP: u32 = 8;
 /// Left edges.
 const LABELS: u32 = 20;
 const ENTRY: u32 = 340;
