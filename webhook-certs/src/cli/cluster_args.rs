@@ -107,9 +107,12 @@ impl ClusterArgs {
                 kubeconfig::resolve(kubeconfig, origin, context).await?
             }
             None => kube::Config::infer().await.map_err(|error| {
-                let error = with_causes(&error);
+                // The error of a pod's service account is of no interest elsewhere.
+                let kubeconfig = Kubeconfig::read().err().map(|error| with_causes(&error));
+                let error = kubeconfig.unwrap_or_else(|| with_causes(&error));
                 anyhow::anyhow!(
-                    "no cluster is configured: {error}\n\
+                    "no cluster is configured: this is no pod, and the kubeconfig of KUBECONFIG or \
+                     ~/.kube/config cannot be used: {error}\n\
                      hint: name one with --kubeconfig, or run in a pod"
                 )
             })?,
