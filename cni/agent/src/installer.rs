@@ -110,8 +110,9 @@ impl Paths {
 
     /// Removes the temporary files of agents that were killed. The caller holds the lock.
     pub fn remove_leftovers(&self) {
-        files::conf_dirs(&self.conf_dir).iter().for_each(|folder| files::remove_leftovers(folder));
-        files::remove_leftovers(&self.bin_dir);
+        for folder in files::conf_dirs(&self.conf_dir).iter().chain([&self.bin_dir]) {
+            files::remove_leftovers(folder);
+        }
     }
 }
 
