@@ -50,7 +50,7 @@ impl Lane {
         let mut words = String::new();
         for values in &self.packets {
             if !words.is_empty() {
-                words.push_str(", ");
+                words.push_str(if values.noun == TO { " " } else { ", " });
             }
             values.write(&mut words, most / self.packets.len().max(1));
         }
@@ -223,4 +223,6 @@ const PORTS: &str = "ports";
 /// Characters of ` and 1 more`, and of ` and 10 more`.
 pub(crate) const MORE: usize = 12;
 pub(super) const INTERFACES: &str = "interfaces";
+/// Noun of addresses after an interface.
+pub(super) const TO: &str = "to";
 pub(super) const OTHER_PACKETS: &str = "other packets of interfaces";

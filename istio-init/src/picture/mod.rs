@@ -8,7 +8,7 @@ mod reference;
 mod sample;
 
 pub(crate) use lane::MORE;
-use lane::{INTERFACES, OTHER_PACKETS};
+use lane::{INTERFACES, OTHER_PACKETS, TO};
 pub use lane::{Lane, LanePath, Values};
 
 use crate::args::flags::Flag;
@@ -217,8 +217,10 @@ impl Picture {
         let mut of_captured = Vec::new();
         for lane in &mut self.lanes {
             if let LanePath::InboundCaptured(_) | LanePath::OutboundCaptured(_) = lane.path {
+                let is_of_interface = lane.packets.iter().any(|it| it.noun == INTERFACES);
                 for values in &mut lane.packets {
                     match values.noun {
+                        "" if is_of_interface => values.noun = TO,
                         "" => values.noun = "TCP to",
                         INTERFACES => {
                             values.noun = "TCP of interfaces";

@@ -37,6 +37,10 @@ pub fn svg(picture: &Picture) -> String {
     svg.text("s", 230, legend + 4, "through the sidecar");
     svg.arrow("past", 360, 410, legend);
     svg.text("s", 420, legend + 4, "past the sidecar");
+    if picture.lanes.iter().any(|lane| lane.path == LanePath::Dropped) {
+        svg.barred(550, 594, legend);
+        svg.text("s", 610, legend + 4, "dropped");
+    }
     let sentences: Vec<String> = picture.lanes.iter().map(Lane::sentence).collect();
     svg.finish([1080, bottom + 44], &title, &sentences.join(" "))
 }

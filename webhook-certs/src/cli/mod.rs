@@ -37,7 +37,8 @@ pub struct Cli {
     #[command(subcommand)]
     command: Command,
     /// Filter of the log on stderr, in the syntax of tracing's filters.
-    #[arg(long, global = true, env = "RUST_LOG", value_name = "FILTER", default_value = "info")]
+    #[arg(long, global = true, env = "RUST_LOG", value_name = "FILTER", default_value = "info",
+          value_parser = log_filter)]
     log: String,
 }
 
@@ -51,6 +52,10 @@ impl Cli {
     pub fn log_filter(&self) -> EnvFilter {
         EnvFilter::new(format!("{QUIET_CLIENT},{}", self.log))
     }
+}
+
+fn log_filter(text: &str) -> Result<String, String> {
+    EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 /// Returns the commands, with the defaults of all flags in the help.

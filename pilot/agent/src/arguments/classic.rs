@@ -9,7 +9,7 @@ use mesh::proxy_config_rules::is_address;
 
 /// Flags of 2017. Most are fields of `ProxyConfig` today, which take precedence.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Flags of 2017")]
+#[command(next_help_heading = "Older flags, of ProxyConfig")]
 pub struct ClassicArgs {
     /// Address of the pod, unless `INSTANCE_IP` is set
     /// [default: the addresses of the network interfaces]
