@@ -9,7 +9,8 @@ use super::{doubt, probes, remove_if_empty};
 use crate::inject::reinject::overrides::LONG;
 use crate::inject::reinject::status::{self, InjectionStatus, Overrides};
 use crate::inject::reinject::user_containers::{AUTO, respell_amounts};
-use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, VALIDATION};
+use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, VALIDATION, annotation};
+use crate::settings::annotations::key;
 
 /// Removes the injected containers, puts the recorded ones back, and restores the handlers of the
 /// others.
@@ -41,9 +42,9 @@ pub(super) fn restore(
                     );
                     doubts.push(doubt::not_recorded(message));
                 }
-            } else {
-                probers.restore(container, list, doubts);
             }
+            // A record of a second injection, by other templates, may have handlers of the first.
+            probers.restore(container, list, doubts);
         }
         if recorded.contains(PROXY) && has_others(&kept) {
             let message = format!(
@@ -75,9 +76,13 @@ pub(super) fn not_named(
     let is_there = |name: &str| lists.iter().flatten().any(|list| has(list, name));
     let is_recorded = |name: &str| has(containers, name) || has(init, name);
     let is_injected = |name: &str| status.names().any(|injected| injected == name);
+    // Other built-in templates add no init container.
+    let templates = annotation(pod, key::TEMPLATES).unwrap_or_default();
+    let has_sidecar =
+        templates.trim().is_empty() || templates.split(',').any(|name| name.trim() == "sidecar");
     let is_of_user = |name: &str| match name {
-        INIT => is_injected(VALIDATION),
-        VALIDATION => is_injected(INIT),
+        INIT => !has_sidecar || is_injected(VALIDATION),
+        VALIDATION => !has_sidecar || is_injected(INIT),
         _ => false,
     };
     let mut sidecar = SIDECAR.into_iter();

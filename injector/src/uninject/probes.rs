@@ -49,7 +49,9 @@ impl Probers {
                 doubts.push(doubt::not_recorded(message));
                 continue;
             };
-            if let Some(names) = names_of(&ports, &prober[action]["port"]) {
+            // The port of gRPC is a number always.
+            let names = names_of(&ports, &prober[action]["port"]).filter(|_| action != "grpc");
+            if let Some(names) = names {
                 let message = format!(
                     "{field}.{action}.port is the number {}; the author may have written the \
                      name {names}",

@@ -162,9 +162,10 @@ fn name(object: &Value) -> String {
 }
 
 /// Volumes of the built-in templates.
-const VOLUMES: [&str; 9] = [
+const VOLUMES: [&str; 10] = [
     "credential-socket",
     "istio-ca-crl",
+    "istio-certs",
     "istio-data",
     "istio-envoy",
     "istio-podinfo",

@@ -232,6 +232,36 @@ fn volume_of_an_injected_name_stays_if_no_template_gives_it_these_fields() {
 }
 
 #[test]
+fn init_container_of_the_user_beside_a_gateway_stays() {
+    let spec =
+        "{containers: [{name: istio-proxy}], initContainers: [{name: istio-init, image: mine}]}";
+    let metadata = "{annotations: {inject.istio.io/templates: gateway}}";
+    let (pod, _) = restored(metadata, spec, &json!({}));
+    assert_eq!(pod["spec"]["initContainers"], json!([{"name": "istio-init", "image": "mine"}]));
+}
+
+#[test]
+fn handler_in_the_record_of_a_second_injection_comes_back() {
+    let probe = json!({"httpGet": {"path": "/app-health/web/readyz", "port": 15020}});
+    let overrides = json!({"containers": [{"name": "web", "image": "a", "readinessProbe": probe}]});
+    let status = json!({"containers": ["istio-proxy", "web"]});
+    let original = r#"{"/app-health/web/readyz":{"httpGet":{"path":"/ready","port":8080}}}"#;
+    let pod = json!({
+        "metadata": {"annotations": {
+            "sidecar.istio.io/status": status.to_string(),
+            "proxy.istio.io/overrides": overrides.to_string(),
+        }},
+        "spec": {"containers": [
+            {"name": "web", "image": "a", "readinessProbe": probe},
+            {"name": "istio-proxy", "env": [{"name": "ISTIO_KUBE_APP_PROBERS", "value": original}]},
+        ]},
+    });
+    let uninjection = uninject(&pod, &Origin::from_pod(&pod)).unwrap().unwrap();
+    let restored = &uninjection.pod["spec"]["containers"][0]["readinessProbe"];
+    assert_eq!(restored, &json!({"httpGet": {"path": "/ready", "port": 8080}}));
+}
+
+#[test]
 fn capture_settings_of_the_user_are_kept_with_doubts() {
     let status = STATUS.replace("null,\"containers\"", "[\"istio-validation\"],\"containers\"");
     let metadata = format!(
