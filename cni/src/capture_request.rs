@@ -13,6 +13,7 @@ use istio_init::args::{Args, Source};
 use istio_init::config::host_evidence::HostEvidence;
 use istio_init::config::{Config, InvalidConfig, NameServers, PodEnvironment};
 use istio_init::plan::{Plan, plan};
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -33,7 +34,7 @@ pub struct CaptureRequest {
 pub struct NetworkFacts {
     /// All addresses of all interfaces, in the kernel's order.
     pub addresses: Vec<IpAddr>,
-    /// Name servers of the pod; `None` if they are unknown.
+    /// Name servers of the pod; `None` or none if they are unknown.
     pub name_servers: Option<Vec<IpAddr>>,
     /// Evidence of a node's network namespace, or the error of reading it.
     pub host: Result<HostEvidence, String>,
@@ -65,6 +66,9 @@ impl CaptureRequest {
         if annotation.len() > MOST_BYTES {
             return Err(InvalidRequest::TooLong(annotation.len()));
         }
+        if !annotation.trim_ascii_start().starts_with('{') {
+            return Err(serde_json::Error::custom("it is no JSON object").into());
+        }
         Ok(serde_json::from_str(annotation)?)
     }
 
@@ -88,7 +92,8 @@ impl CaptureRequest {
             ..PodEnvironment::default()
         };
         let (mut config, _) = Config::read(&args, &pod)?;
-        if facts.name_servers.is_none() && config.dns.is_some() {
+        // Of no server, `istio-init` captures no DNS. Here, the runtime has passed none.
+        if args.is_on(Flag::RedirectDns) && config.dns.is_none() {
             config.dns = Some(NameServers::All);
         }
         Ok(plan(&config))
@@ -125,6 +130,8 @@ const MOST_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
+    use istio_init::plan::Rule;
+
     use super::*;
 
     fn facts() -> NetworkFacts {
@@ -170,7 +177,9 @@ mod tests {
 
     #[test]
     fn invalid_requests_name_what_is_wrong() {
-        assert!(refusal("x").starts_with("it is not a capture request: "));
+        for text in ["x", "", "[]", r#"[["-u","1337"],{}]"#, "7"] {
+            assert!(refusal(text).starts_with("it is not a capture request: "), "{text}");
+        }
         assert!(refusal(r#"{"argv":[]}"#).contains("unknown field `argv`"));
         assert!(refusal(r#"{"args":["-Q"]}"#).starts_with("its arguments are invalid: "));
         let message = refusal(r#"{"args":["-d","80-"]}"#);
@@ -190,6 +199,18 @@ mod tests {
             let facts = NetworkFacts { name_servers: Some(servers), ..facts() };
             request.plan(&facts).unwrap()
         };
+        let text = r#"{"args":["--redirect-dns","--capture-all-dns","-i","*"]}"#;
+        let expected = CaptureRequest::parse(text).unwrap().plan(&facts()).unwrap().rules;
+        let without = CaptureRequest::parse(r#"{"args":["-i","*"]}"#).unwrap();
+        assert!(expected.len() > without.plan(&facts()).unwrap().rules.len());
+        let verdicts = |rules: &[Rule]| {
+            rules
+                .iter()
+                .map(|rule| (rule.matches.clone(), rule.verdict.clone()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(verdicts(&all.rules), verdicts(&expected));
+        assert_eq!(verdicts(&of(&[]).rules), verdicts(&expected));
         assert_ne!(all, of(&["10.0.0.10"]));
         assert_ne!(of(&["10.0.0.10"]), of(&["10.0.0.11"]));
     }

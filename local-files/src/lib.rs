@@ -14,5 +14,5 @@ pub use file_set::{FileSet, SetFile};
 pub use follow::follow;
 pub use regular_file::{read_file, read_file_up_to, read_text_file};
 pub use replace::{
-    NewContent, remove_if_present, replace_file, replace_file_or_link, replace_regular_file,
+    NewContent, remove_if_present, replace_by_own, replace_file, replace_regular_file,
 };

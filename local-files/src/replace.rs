@@ -32,7 +32,7 @@ pub fn replace_file(path: &Path, mode: u32, parts: &[impl AsRef<[u8]>]) -> io::R
         options.write(true).custom_flags(OFlags::NOCTTY.bits().cast_signed());
         return write_parts(options.open(&path)?, parts).map(drop);
     }
-    write_beside(&path, existing, mode, parts)?.publish()
+    write_beside(&path, existing, FileMode::BeforeUmask(mode), parts)?.publish()
 }
 
 /// Replaces the content of one regular file, as [`replace_file`] does. A device or a pipe, whose
@@ -41,14 +41,14 @@ pub fn replace_regular_file(path: &Path, mode: u32, parts: &[impl AsRef<[u8]>]) 
     NewContent::write(path, mode, parts)?.publish()
 }
 
-/// Replaces a regular file, as [`replace_regular_file`] does, or a symbolic link by a regular file: the
-/// target of the link stays as it is.
-pub fn replace_file_or_link(path: &Path, mode: u32, parts: &[impl AsRef<[u8]>]) -> io::Result<()> {
+/// Puts a new file in the place of a regular file, or of a symbolic link, whose target stays as it is.
+/// The file is the caller's, and has exactly this mode.
+pub fn replace_by_own(path: &Path, mode: u32, parts: &[impl AsRef<[u8]>]) -> io::Result<()> {
     let existing = fs::symlink_metadata(path).ok().filter(|existing| !existing.is_symlink());
     if existing.as_ref().is_some_and(|existing| !existing.is_file()) {
         return Err(io::Error::other(IRREGULAR));
     }
-    write_beside(path, existing, mode, parts)?.publish()
+    write_beside(path, None, FileMode::Exactly(mode), parts)?.publish()
 }
 
 /// Removes a file; one that is gone already is no error.
@@ -76,7 +76,7 @@ impl NewContent {
         if existing.as_ref().is_some_and(|existing| !existing.is_file()) {
             return Err(io::Error::other(IRREGULAR));
         }
-        write_beside(&path, existing, mode, parts)
+        write_beside(&path, existing, FileMode::BeforeUmask(mode), parts)
     }
 
     /// Replaces the file.
@@ -101,7 +101,7 @@ impl Drop for NewContent {
 fn write_beside(
     path: &Path,
     existing: Option<fs::Metadata>,
-    mode: u32,
+    new_mode: FileMode,
     parts: &[impl AsRef<[u8]>],
 ) -> io::Result<NewContent> {
     let name = path.file_name().ok_or(Errno::ISDIR)?.to_string_lossy().into_owned();
@@ -111,7 +111,7 @@ fn write_beside(
     let existing = existing.filter(|existing| is_own(existing.uid()) || existing.uid() == owner);
     let mode = match &existing {
         Some(existing) => FileMode::Exactly(existing.mode() & 0o7777),
-        None => FileMode::BeforeUmask(mode),
+        None => new_mode,
     };
     let new = random_name(".outrigger-")?;
     let content = NewContent { directory, new: Some(new.clone()), name };
@@ -252,13 +252,16 @@ mod tests {
         fs::write(at("target"), "kept").unwrap();
         for (name, target) in [("link", "target"), ("dangling", "nowhere"), ("loop", "loop")] {
             symlink(target, at(name)).unwrap();
-            replace_file_or_link(&at(name), NEW, &[b"new"]).unwrap();
+            replace_by_own(&at(name), NEW, &[b"new"]).unwrap();
             assert!(fs::symlink_metadata(at(name)).unwrap().is_file(), "{name}");
             assert_eq!(fs::read_to_string(at(name)).unwrap(), "new", "{name}");
         }
         assert_eq!(fs::read_to_string(at("target")).unwrap(), "kept");
         assert!(!at("nowhere").exists());
-        let error = replace_file_or_link(directory.path(), NEW, &[b"new"]).unwrap_err();
+        fs::set_permissions(at("link"), fs::Permissions::from_mode(0o600)).unwrap();
+        replace_by_own(&at("link"), 0o755, &[b"new"]).unwrap();
+        assert_eq!(fs::metadata(at("link")).unwrap().mode() & 0o7777, 0o755);
+        let error = replace_by_own(directory.path(), NEW, &[b"new"]).unwrap_err();
         assert_eq!(error.to_string(), IRREGULAR);
     }
 

@@ -48,8 +48,7 @@ pub fn uninstall(arguments: &Arguments, purge: bool) -> Result<()> {
     drop(lock);
     remove_run_dir(&paths.run_dir);
     // Of a file that cannot be judged, the entry is not removed.
-    let mut in_folder = naming.iter().filter(|naming| !naming.file.contains('/'));
-    if let Some(naming) = in_folder.find(|naming| naming.doubt.is_some()) {
+    if let Some(naming) = naming.iter().find(|naming| naming.is_unjudged_list()) {
         bail!(
             "{} in {conf_dir} {naming}; hint: try again when its owner has written it, or remove it",
             naming.file
@@ -93,6 +92,10 @@ pub fn is_done(arguments: &Arguments) -> Result<()> {
     let folder = files::read_conf_dir(&paths.conf_dir)?;
     if let Some(change) = installation.removal(&folder).first() {
         bail!("{} in {} has the plugin's entry", change.file(), paths.conf_dir.display());
+    }
+    let naming = naming::configurations(&paths.conf_dir)?;
+    if let Some(naming) = naming.iter().find(|naming| naming.is_unjudged_list()) {
+        bail!("{} in {} {naming}", naming.file, paths.conf_dir.display());
     }
     Ok(())
 }

@@ -161,6 +161,23 @@ const UNREADABLE: [(&str, Made); 3] = [
 ];
 
 #[test]
+fn plugin_that_cannot_be_executed_is_replaced() {
+    for mode in [0o644, 0o777, 0o4755] {
+        let node = Node::new();
+        let plugin = node.plugins().join("istio-cni");
+        fs::write(&plugin, if mode == 0o777 { PLUGIN } else { "old" }).unwrap();
+        fs::set_permissions(&plugin, fs::Permissions::from_mode(mode)).unwrap();
+        let _agent = node.agent(&[]);
+        node.wait_until("it is installed", Node::is_ready);
+        let now = || fs::metadata(&plugin).unwrap().permissions().mode() & 0o7777;
+        assert_eq!(now(), 0o755, "{mode:o}");
+        fs::set_permissions(&plugin, fs::Permissions::from_mode(mode)).unwrap();
+        node.wait_until("its mode is back", |_| now() == 0o755);
+        assert_eq!(fs::read_to_string(&plugin).unwrap(), PLUGIN, "{mode:o}");
+    }
+}
+
+#[test]
 fn agents_of_two_versions_replace_the_plugin_a_few_times_only() {
     let node = Node::new();
     let other = node.0.path().join("other");
@@ -265,6 +282,7 @@ fn file_that_cannot_be_judged_is_named_with_the_reason() {
         let named = format!("{file} in {}", node.conf().display());
         assert!(message.contains(&named), "{message}");
         assert!(message.contains(" may name the plugin (not a regular file)"), "{message}");
+        assert_eq!(node.run(&["ready", "--uninstalled"]).status.success(), !is_refused, "{file}");
     }
 }
 
@@ -492,9 +510,11 @@ fn plugin_stays_while_attachments_name_it() {
     assert!(message.contains("lab-1-eth0 in "), "{message}");
     assert_eq!(refused.status.code(), Some(1));
     fs::write(cache.join("lab-1-eth0"), r#"{"config":"e30="}"#).unwrap();
-    fs::write(cache.join("lab-2-eth0"), "").unwrap();
-    let refused = node.run(&["uninstall", "--purge"]);
-    assert_eq!(refused.status.code(), Some(1), "an attachment that is just written");
+    for undecided in ["", r#"{"config":"!!"}"#, r#"{"config":5}"#] {
+        fs::write(cache.join("lab-2-eth0"), undecided).unwrap();
+        let refused = node.run(&["uninstall", "--purge"]);
+        assert_eq!(refused.status.code(), Some(1), "{undecided:?}: it may just be written");
+    }
     fs::remove_file(cache.join("lab-2-eth0")).unwrap();
     assert!(node.run(&["uninstall", "--purge"]).status.success());
 }

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use local_files::{read_text_file, remove_if_present, replace_file_or_link, replace_regular_file};
+use local_files::{read_text_file, remove_if_present, replace_by_own, replace_regular_file};
 use thiserror::Error;
 
 use crate::install::conf_dir::{ConfDir, DROP_IN, is_loaded};
@@ -89,7 +89,7 @@ pub fn change(folder: &Path, change: &FolderChange, mode: u32) -> Result<(), Fil
                 let created = fs::create_dir_all(folder.join(network));
                 created.map_err(FileError::new(&path, "creating its folder"))?;
             }
-            replace_file_or_link(&path, mode, &[text]).map_err(FileError::new(&path, "writing"))
+            replace_by_own(&path, mode, &[text]).map_err(FileError::new(&path, "writing"))
         }
         FolderChange::Edit { file, text } => {
             let path = folder.join(file);
@@ -131,17 +131,17 @@ pub fn new_plugin(plugin: &Path, folder: &Path) -> Result<Option<Vec<u8>>, FileE
 /// Writes the plugin. Running plugins keep the old file.
 pub fn install_plugin(content: &[u8], folder: &Path) -> Result<(), FileError> {
     let installed = folder.join(TYPE);
-    replace_file_or_link(&installed, PROGRAM, &[content])
+    replace_by_own(&installed, PROGRAM, &[content])
         .map_err(FileError::new(&installed, "writing the plugin"))
 }
 
-/// True if the file has this content, and can be executed.
+/// True if the file has this content, and the mode of a program.
 fn is_installed(path: &Path, content: &[u8]) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let Ok(metadata) = fs::metadata(path) else { return false };
     metadata.is_file()
         && metadata.len() == content.len() as u64
-        && metadata.mode() & 0o111 != 0
+        && metadata.mode() & 0o7777 == PROGRAM
         && fs::read(path).is_ok_and(|installed| installed == content)
 }
 

@@ -22,6 +22,13 @@ pub struct Naming {
     pub doubt: Option<String>,
 }
 
+impl Naming {
+    /// True for a file in the folder itself, not in that of a network, that cannot be judged.
+    pub fn is_unjudged_list(&self) -> bool {
+        self.doubt.is_some() && !self.file.contains('/')
+    }
+}
+
 impl fmt::Display for Naming {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.doubt {
@@ -92,7 +99,11 @@ fn naming(path: &Path, file: String, kind: Kind) -> Option<Naming> {
     };
     let doubt = match (serde_json::from_slice(&text), kind) {
         (Ok(config), Kind::Configuration) if has_plugin(&config) => None,
-        (Ok(attachment), Kind::Attachment) if has_plugin(&configuration(&attachment)) => None,
+        (Ok(attachment), Kind::Attachment) => match configuration(&attachment) {
+            Some(config) if has_plugin(&config) => None,
+            Some(_) => return None,
+            None => Some("its configuration cannot be decoded".to_owned()),
+        },
         (Ok(_), _) => return None,
         (Err(_), Kind::Configuration) if !has_name(&text) => return None,
         (Err(error), _) => Some(format!("no JSON: {error}")),
@@ -100,10 +111,12 @@ fn naming(path: &Path, file: String, kind: Kind) -> Option<Naming> {
     Some(Naming { file, doubt })
 }
 
-/// Returns the configuration of an attachment.
-fn configuration(attachment: &Value) -> Value {
-    let config = attachment["config"].as_str().and_then(|config| STANDARD.decode(config).ok());
-    serde_json::from_slice(&config.unwrap_or_default()).unwrap_or_default()
+/// Returns the configuration of an attachment: null if it has none, `None` if it cannot be decoded.
+fn configuration(attachment: &Value) -> Option<Value> {
+    match &attachment["config"] {
+        Value::Null => Some(Value::Null),
+        config => serde_json::from_slice(&STANDARD.decode(config.as_str()?).ok()?).ok(),
+    }
 }
 
 /// True if an object at any depth is an entry of the plugin: Multus has lists in its own.
