@@ -204,10 +204,7 @@ mod tests {
         let without = CaptureRequest::parse(r#"{"args":["-i","*"]}"#).unwrap();
         assert!(expected.len() > without.plan(&facts()).unwrap().rules.len());
         let verdicts = |rules: &[Rule]| {
-            rules
-                .iter()
-                .map(|rule| (rule.matches.clone(), rule.verdict.clone()))
-                .collect::<Vec<_>>()
+            rules.iter().map(|rule| (rule.matches.clone(), rule.verdict)).collect::<Vec<_>>()
         };
         assert_eq!(verdicts(&all.rules), verdicts(&expected));
         assert_eq!(verdicts(&of(&[]).rules), verdicts(&expected));
