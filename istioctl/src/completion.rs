@@ -90,15 +90,19 @@ const NO_FILES: &str = ":4";
 mod tests {
     use super::*;
 
+    /// Returns what a command writes on standard output.
+    fn written(run: impl FnOnce(&mut Streams<'_>) -> Result<(), Failure>) -> String {
+        let (mut output, mut messages) = (Vec::new(), Vec::new());
+        let mut input = std::io::empty();
+        run(&mut Streams::new(&mut input, &mut output, &mut messages)).unwrap();
+        String::from_utf8(output).unwrap()
+    }
+
     #[test]
     fn scripts_of_all_shells_offer_no_hidden_flag() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::PowerShell] {
             for program in [Program::Istioctl, Program::Outrigger, Program::KubectlPlugin] {
-                let (mut output, mut messages) = (Vec::new(), Vec::new());
-                let mut input = std::io::empty();
-                let mut streams = Streams::new(&mut input, &mut output, &mut messages);
-                Completion { shell }.run(program, &mut streams).unwrap();
-                let script = String::from_utf8(output).unwrap();
+                let script = written(|streams| Completion { shell }.run(program, streams));
                 assert!(script.contains(program.file_name()), "{shell}");
                 assert!(script.contains("pod-template"), "{shell}");
                 for hidden in ["log_rotate", "xds-address", "webhookConfig"] {
@@ -110,13 +114,11 @@ mod tests {
 
     #[test]
     fn bash_completes_the_value_of_a_flag_with_an_equals_sign() {
-        let (mut output, mut messages) = (Vec::new(), Vec::new());
-        let mut input = std::io::empty();
-        let mut streams = Streams::new(&mut input, &mut output, &mut messages);
-        Completion { shell: Shell::Bash }.run(Program::Istioctl, &mut streams).unwrap();
+        let completion = Completion { shell: Shell::Bash };
+        let script = written(|streams| completion.run(Program::Istioctl, streams));
         let called = "COMP_WORDS=(istioctl analyze --failure-threshold = W)\nCOMP_CWORD=4\n\
                       _istioctl istioctl W =\necho \"${COMPREPLY[*]}\"\n";
-        let script = String::from_utf8(output).unwrap() + called;
+        let script = script + called;
         let ran = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
         assert_eq!(String::from_utf8(ran.stdout).unwrap(), "Warning\n");
     }
@@ -124,12 +126,9 @@ mod tests {
     #[test]
     fn kubectl_gets_commands_flags_and_values() {
         let completed = |words: &[&str]| {
-            let (mut output, mut messages) = (Vec::new(), Vec::new());
-            let mut input = std::io::empty();
-            let mut streams = Streams::new(&mut input, &mut output, &mut messages);
             let args = ["kubectl_complete-outrigger"].into_iter().chain(words.iter().copied());
-            complete_for_kubectl(args.map(OsString::from).collect(), &mut streams).unwrap();
-            String::from_utf8(output).unwrap()
+            let args = args.map(OsString::from).collect();
+            written(|streams| complete_for_kubectl(args, streams))
         };
         assert_eq!(
             completed(&["tag", "li"]),

@@ -1,27 +1,18 @@
 //! Messages about annotations of pods and pod templates.
 
-use documents::excerpt;
-
-use super::cluster_state::{AnalyzedPod, ClusterState};
+use super::cluster_state::ClusterState;
 use super::message::{Level, Message, MessageKind};
-use crate::settings::annotations::{AnnotationError, Annotations};
+use crate::settings::annotations::Annotations;
 
 /// Returns a message about each annotation whose value the injector rejects.
 pub(super) fn invalid(state: &ClusterState<'_>) -> Vec<Message> {
-    let of_pod = |analyzed: &AnalyzedPod| {
+    let mut messages = Vec::new();
+    for analyzed in state.pods {
         let (_, errors) = Annotations::from_pod(&analyzed.pod);
-        let message = |error: &AnnotationError| {
-            let AnnotationError { key, value, problem } = error;
-            let text = format!(
-                "Invalid annotation {key}: {:?} {}",
-                excerpt::shorten(value),
-                excerpt::shorten(problem)
-            );
-            Message::new(&INVALID, &analyzed.origin, text)
-        };
-        errors.iter().map(message).collect::<Vec<_>>()
-    };
-    state.pods.iter().flat_map(of_pod).collect()
+        let message = |error| Message::new(&INVALID, &analyzed.origin, format!("Invalid {error}"));
+        messages.extend(errors.iter().map(message));
+    }
+    messages
 }
 
 static INVALID: MessageKind = MessageKind { code: "IST0125", level: Level::Warning };

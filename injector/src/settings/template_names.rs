@@ -2,6 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
+use super::annotations::key;
+use crate::kubernetes::pod::annotation;
+
+/// Returns the names that a pod's annotation requests; none without the annotation.
+pub(crate) fn requested(pod: &Value) -> impl Iterator<Item = &str> {
+    let names = annotation(pod, key::TEMPLATES).unwrap_or_default().split(',').map(str::trim);
+    names.filter(|name| !name.is_empty())
+}
+
 /// True if there is an overlay of this name, beside the configuration's templates.
 pub fn exists(name: &str, templates: &BTreeMap<String, String>) -> bool {
     templates.contains_key(name) || BUILT_IN.contains(&name)

@@ -9,8 +9,8 @@ use super::{doubt, probes, remove_if_empty};
 use crate::inject::reinject::overrides::LONG;
 use crate::inject::reinject::status::{self, InjectionStatus, Overrides};
 use crate::inject::reinject::user_containers::{AUTO, respell_amounts};
-use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, VALIDATION, annotation};
-use crate::settings::annotations::key;
+use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, VALIDATION};
+use crate::settings::template_names;
 
 /// Removes the injected containers, puts the recorded ones back, and restores the handlers of the
 /// others.
@@ -77,9 +77,8 @@ pub(super) fn not_named(
     let is_recorded = |name: &str| has(containers, name) || has(init, name);
     let is_injected = |name: &str| status.names().any(|injected| injected == name);
     // Other built-in templates add no init container.
-    let templates = annotation(pod, key::TEMPLATES).unwrap_or_default();
-    let has_sidecar =
-        templates.trim().is_empty() || templates.split(',').any(|name| name.trim() == "sidecar");
+    let mut templates = template_names::requested(pod).peekable();
+    let has_sidecar = templates.peek().is_none() || templates.any(|name| name == "sidecar");
     let is_of_user = |name: &str| match name {
         INIT => !has_sidecar || is_injected(VALIDATION),
         VALIDATION => !has_sidecar || is_injected(INIT),

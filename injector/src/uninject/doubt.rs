@@ -6,9 +6,8 @@ use reason::{Reason, words};
 use serde_json::Value;
 
 use crate::inject::reinject::status::{InjectionStatus, STATUS};
-use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, annotation};
-use crate::settings::annotations::key;
-use crate::settings::template_names::BUILT_IN;
+use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS};
+use crate::settings::template_names::{self, BUILT_IN};
 
 /// Returns the doubt about a field that was removed although the author may have written it.
 pub(super) fn may_be_own(field: &str) -> Reason {
@@ -50,8 +49,7 @@ pub(super) fn absent_parts(
 
 /// Returns the doubts about templates of the user, which can change any field.
 pub(super) fn other_templates(injected: &Value) -> impl Iterator<Item = Reason> {
-    let names = annotation(injected, key::TEMPLATES).unwrap_or_default().split(',').map(str::trim);
-    let others = names.filter(|name| !name.is_empty() && !BUILT_IN.contains(name));
+    let others = template_names::requested(injected).filter(|name| !BUILT_IN.contains(name));
     others.map(|name| {
         not_recorded(format!(
             "the template {name} is not built in; labels, annotations and other fields that it \

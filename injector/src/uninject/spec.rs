@@ -12,6 +12,7 @@ use crate::kubernetes::pod_schema::PodList;
 use crate::overlay::gateway::UNPRIVILEGED_PORTS;
 use crate::settings::annotation_json;
 use crate::settings::annotations::key;
+use crate::settings::template_names::{self, BUILT_IN};
 
 /// Removes the fields that injection adds beside containers. The containers of `pod` are already
 /// restored.
@@ -31,7 +32,7 @@ fn restore_volumes(pod: &mut Value, status: &InjectionStatus, doubts: &mut Vec<R
     let injected: HashSet<_> = status.volumes().iter().map(String::as_str).collect();
     let mounted = mounted(pod);
     // A template of the user may be what gives the sockets and certificates another source.
-    let is_custom = doubt::other_templates(pod).next().is_some();
+    let is_custom = template_names::requested(pod).any(|name| !BUILT_IN.contains(&name));
     let has_another_source = |volume: &Value, name: &str| {
         !(is_custom && REPLACEABLE.contains(&name)) && has_another_source(volume, name)
     };
@@ -117,8 +118,7 @@ fn restore_pull_secrets(pod: &mut Value, status: &InjectionStatus, doubts: &mut 
 /// Removes what templates add to the pod's security context: the `sysctl` of gateways, and the
 /// group of the proxy that older versions of Istio set.
 fn restore_security(pod: &mut Value, doubts: &mut Vec<Reason>) {
-    let templates = annotation(pod, key::TEMPLATES).unwrap_or_default();
-    let is_gateway = templates.split(',').any(|template| template.trim() == "gateway");
+    let is_gateway = template_names::requested(pod).any(|name| name == "gateway");
     let Some(security) = pod.pointer_mut("/spec/securityContext") else { return };
     let injected = security.clone();
     if security["fsGroup"] == PROXY_GROUP {
@@ -175,7 +175,7 @@ const VOLUMES: [&str; 10] = [
     "workload-socket",
 ];
 
-/// Those whose source templates for other authorities replace.
+/// Volumes whose source templates for other authorities replace.
 const REPLACEABLE: [&str; 5] =
     ["credential-socket", "istio-ca-crl", "istiod-ca-cert", "workload-certs", "workload-socket"];
 

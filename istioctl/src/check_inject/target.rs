@@ -199,7 +199,7 @@ impl CheckedPods {
             }
         }
         if errors.is_empty() && found.pods.is_empty() {
-            errors.push(anyhow!("{}", inputs::NO_PODS));
+            errors.push(anyhow!(inputs::NO_PODS));
         }
         if errors.is_empty() { Ok(found) } else { Err(errors) }
     }

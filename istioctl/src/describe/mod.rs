@@ -115,7 +115,7 @@ impl DescribePod {
             }
         }
         if errors.is_empty() && descriptions.is_empty() {
-            errors.push(anyhow!("{}", inputs::NO_PODS));
+            errors.push(anyhow!(inputs::NO_PODS));
         }
         if errors.is_empty() { Ok(descriptions) } else { Err(Failure::Errors(errors)) }
     }
