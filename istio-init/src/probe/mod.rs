@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::config::{PASSTHROUGH_V4, PASSTHROUGH_V6};
 use crate::explain::{Fate, Owner, Packet, explain};
-use crate::plan::{Field, Plan, Verdict};
+use crate::plan::{Field, Match, Plan, Verdict};
 use crate::types::cidr::Cidr;
 use crate::types::direction::Direction;
 use crate::types::family::Family;
@@ -155,39 +155,10 @@ type Target = (Protocol, Option<IpAddr>, SocketAddr);
 
 /// Returns destinations outside, destinations that rules name, and the pod itself.
 fn targets(plan: &Plan, settings: &ProbeSettings) -> Vec<Target> {
-    let mut addresses: Vec<IpAddr> = OUTSIDE.to_vec();
-    let mut ports = vec![(Protocol::Tcp, 80)];
     let both = [Some(plan), settings.installed.as_ref()];
     let rules = both.into_iter().flatten().flat_map(|plan| &plan.rules);
-    for condition in rules.flat_map(|rule| &rule.matches) {
-        match &condition.field {
-            Field::Destination(ranges) => {
-                let some = ranges.values().iter().take(MOST_OF_A_RULE);
-                addresses.extend(some.flat_map(|range| edges(*range)));
-            }
-            Field::DestinationPort(protocol, named) => {
-                let some = named.values().iter().take(MOST_OF_A_RULE);
-                ports.extend(
-                    some.flat_map(|range| [(*protocol, range.first()), (*protocol, range.last())]),
-                );
-            }
-            _ => {}
-        }
-    }
-    let is_outside = |address: &IpAddr| match address {
-        // The last network is broadcast, and multicast groups accept no connection.
-        IpAddr::V4(v4) => !v4.is_loopback() && (1..224).contains(&v4.octets()[0]),
-        IpAddr::V6(v6) => !(v6.is_loopback() || v6.is_unspecified() || v6.is_multicast()),
-    };
-    addresses.retain(is_outside);
-    let mut targets: Vec<Target> = Vec::new();
-    for address in addresses {
-        targets.push((Protocol::Tcp, None, SocketAddr::new(address, 80)));
-    }
-    for (protocol, port) in ports.into_iter().filter(|(_, port)| *port != 0) {
-        let outside = OUTSIDE.iter().map(|address| SocketAddr::new(*address, port));
-        targets.extend(outside.map(|target| (protocol, None, target)));
-    }
+    let mut targets = outside(&[]);
+    targets.extend(rules.flat_map(|rule| outside(&rule.matches)));
     let application = settings.application_port;
     let tcp = |source, ip, port| (Protocol::Tcp, source, SocketAddr::new(ip, port));
     let loopbacks = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
@@ -210,6 +181,36 @@ fn targets(plan: &Plan, settings: &ProbeSettings) -> Vec<Target> {
         }
     }
     different
+}
+
+/// Returns destinations outside the pod: the conditions' addresses and others, each with the
+/// conditions' ports and another. A rule with both is tried only by both together.
+fn outside(conditions: &[Match]) -> Vec<Target> {
+    let mut addresses: Vec<IpAddr> = OUTSIDE.to_vec();
+    let mut ports = vec![(Protocol::Tcp, 80)];
+    for condition in conditions {
+        match &condition.field {
+            Field::Destination(ranges) => {
+                let some = ranges.values().iter().take(MOST_OF_A_RULE);
+                addresses.extend(some.flat_map(|range| edges(*range)));
+            }
+            Field::DestinationPort(protocol, named) => {
+                let some = named.values().iter().take(MOST_OF_A_RULE);
+                ports.extend(
+                    some.flat_map(|range| [(*protocol, range.first()), (*protocol, range.last())]),
+                );
+            }
+            _ => {}
+        }
+    }
+    addresses.retain(|address| match address {
+        // The last network is broadcast, and multicast groups accept no connection.
+        IpAddr::V4(v4) => !v4.is_loopback() && (1..224).contains(&v4.octets()[0]),
+        IpAddr::V6(v6) => !(v6.is_loopback() || v6.is_unspecified() || v6.is_multicast()),
+    });
+    ports.retain(|(_, port)| *port != 0);
+    let on = |(protocol, port), ip| (protocol, None, SocketAddr::new(ip, port));
+    ports.iter().flat_map(|port| addresses.iter().map(move |ip| on(*port, *ip))).collect()
 }
 
 /// Returns the expected result; `None` if the flow cannot start.

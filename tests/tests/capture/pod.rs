@@ -82,21 +82,7 @@ impl Pod {
     }
 
     pub(crate) fn try_init(&self, settings: &Settings) -> anyhow::Result<String> {
-        let Some(servers) = settings.name_servers() else {
-            let mut command = istio_init();
-            command.args(settings.command_line()).envs(settings.environment());
-            return self.namespace.output(&mut command, "");
-        };
-        // Only the program sees the pod's resolv.conf.
-        let lines: Vec<String> =
-            servers.iter().map(|server| format!("nameserver {server}\n")).collect();
-        let file = tempfile::NamedTempFile::new()?;
-        std::fs::write(file.path(), lines.concat())?;
-        let program = istio_init();
-        let mut command = Command::new("unshare");
-        command.args(["--mount", "sh", "-c", WITH_RESOLV_CONF]).arg(file.path());
-        command.arg(program.get_program()).args(settings.command_line());
-        self.namespace.output(command.envs(settings.environment()), "")
+        init_in(&self.namespace, settings)
     }
 
     /// Installs Istio's rules by iptables, and its address and routes.
@@ -312,6 +298,25 @@ fn without_counts(ruleset: &str) -> String {
 fn without_lifetimes(addresses: &str) -> String {
     let before = |line: &str| line.split("valid_lft").next().unwrap_or_default().to_owned() + "\n";
     addresses.lines().map(before).collect()
+}
+
+/// Runs the program in a namespace and returns its output.
+pub(crate) fn init_in(namespace: &Namespace, settings: &Settings) -> anyhow::Result<String> {
+    let Some(servers) = settings.name_servers() else {
+        let mut command = istio_init();
+        command.args(settings.command_line()).envs(settings.environment());
+        return namespace.output(&mut command, "");
+    };
+    // Only the program sees the pod's resolv.conf.
+    let lines: Vec<String> =
+        servers.iter().map(|server| format!("nameserver {server}\n")).collect();
+    let file = tempfile::NamedTempFile::new()?;
+    std::fs::write(file.path(), lines.concat())?;
+    let program = istio_init();
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", WITH_RESOLV_CONF]).arg(file.path());
+    command.arg(program.get_program()).args(settings.command_line());
+    namespace.output(command.envs(settings.environment()), "")
 }
 
 const WITH_RESOLV_CONF: &str = "mount --bind \"$0\" /etc/resolv.conf && exec \"$@\"";

@@ -8,8 +8,9 @@ use e2e::sockets::{ConnectionOutcome, reach_in_the_name_of};
 
 use crate::flags::{APP, PROXY, check, owned_by};
 use crate::pod::From::World;
-use crate::pod::{Addresses, Pod};
+use crate::pod::{Addresses, Pod, init_in};
 use crate::settings::Settings;
+use crate::verify_and_probe::namespace;
 
 #[test]
 fn tproxy_keeps_client_address_and_excludes_tunnel() {
@@ -71,6 +72,22 @@ fn tproxy_routes_are_added_once_and_removed() {
     pod.init(&settings);
     pod.init(&Settings::default().with_switch("--cleanup-only"));
     assert_eq!(pod.dump(), clean);
+}
+
+/// A rule of DNS names a server and a port, and only a query with both shows it.
+#[test]
+fn validation_fails_if_dns_is_not_captured() {
+    let pod = namespace();
+    let without = Settings::injected_dual().with_name_servers(&["203.0.113.53", "2001:db8::53"]);
+    init_in(&pod, &without).expect("rules without DNS");
+    let with = without.with_switch("--redirect-dns").with_switch("--run-validation");
+    let missing =
+        with.clone().with_switch("--skip-rule-apply").with_switch("--probe-timeout=400ms");
+    let disproved = init_in(&pod, &missing).expect_err("DNS is not captured").to_string();
+    for query in ["udp of 0:0", "203.0.113.53:53", "[2001:db8::53]:53"] {
+        assert!(disproved.contains(query), "{query}: {disproved}");
+    }
+    init_in(&pod, &with).expect("rules with DNS");
 }
 
 #[test]

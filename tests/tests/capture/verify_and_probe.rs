@@ -413,7 +413,7 @@ fn log_as_json_writes_json_lines() {
     }
 }
 
-fn namespace() -> Namespace {
+pub(crate) fn namespace() -> Namespace {
     // There is no listener: packets end at the pod's link.
     let pod = Namespace::create().expect("a namespace");
     pod.ip("link add eth0 type veth peer name peer0
