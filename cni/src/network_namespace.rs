@@ -1,11 +1,13 @@
 //! Network namespace of the pod.
 
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::linux::fs::MetadataExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use rustix::fs::OFlags;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use thiserror::Error;
 
@@ -51,7 +53,10 @@ impl NamespaceError {
 ///
 /// Rejects a file that is no namespace, and the namespace of this thread.
 pub fn enter(path: &Path) -> Result<(), NamespaceError> {
-    let file = File::open(path).map_err(NamespaceError::Open)?;
+    // Without NONBLOCK, opening a pipe waits for a writer.
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    let file = options.open(path).map_err(NamespaceError::Open)?;
     let system = rustix::fs::fstatfs(&file).map_err(|errno| NamespaceError::Open(errno.into()))?;
     if system.f_type != NSFS_MAGIC {
         return Err(NamespaceError::NotANamespace);

@@ -12,6 +12,7 @@ use clap::{
 use crate::install::conf_dir::is_loaded;
 use crate::reconciler::RepairMode;
 use cni::network_config::OnUnknown;
+use kube_access::names;
 
 /// Install the CNI plugin istio-cni on a node, keep it installed, and repair pods that started without it
 #[derive(Clone, Debug, Parser)]
@@ -196,6 +197,7 @@ pub struct ConfigurationArgs {
         env = EXCLUDED,
         value_name = "NAMESPACE,...",
         value_delimiter = ',',
+        value_parser = |text: &str| names::label_or_nothing(text.trim()),
         default_value = "kube-system"
     )]
     pub exclude_namespaces: Vec<String>,
@@ -447,6 +449,18 @@ mod tests {
                 let error = parsed.unwrap_err().to_string();
                 assert!(error.contains(flag) && error.contains("without a folder"), "{error}");
             }
+        }
+    }
+
+    #[test]
+    fn excluded_namespaces_are_names() {
+        let flag = |value: &str| format!("--exclude-namespaces={value}");
+        let parse = |value: &str| Arguments::try_parse_from(["install-cni", &flag(value)]);
+        let excluded = parse("kube-system, lab").unwrap().configuration.exclude_namespaces;
+        assert_eq!(excluded, ["kube-system", "lab"]);
+        for value in ["kube-*", "kube-system,Lab", "kube-system lab"] {
+            let error = parse(value).unwrap_err().to_string();
+            assert!(error.contains("--exclude-namespaces"), "{error}");
         }
     }
 

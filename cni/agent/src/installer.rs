@@ -48,6 +48,8 @@ pub struct Installer {
     plugin_budget: WriteBudget,
     /// True once the temporary files of killed agents are removed.
     is_clean: bool,
+    /// True once a lock that cannot be taken is logged.
+    is_lock_error_logged: bool,
     /// The last outcome, which is logged once.
     outcome: Option<String>,
     /// The last error of the watch, which is logged once.
@@ -133,8 +135,8 @@ pub fn installation(flags: &ConfigurationArgs, run_dir: &Path, drop_ins: bool) -
             None => Place::Own,
         },
     };
-    let named = flags.exclude_namespaces.iter().map(|name| name.trim());
-    let excluded: Vec<_> = named.filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    let named = flags.exclude_namespaces.iter();
+    let excluded: Vec<_> = named.filter(|name| !name.is_empty()).cloned().collect();
     Installation {
         place,
         own_file: flags.istio_owned_cni_config_filename.clone(),
@@ -159,6 +161,7 @@ impl Installer {
             budget: WriteBudget::new(WRITES_AT_ONCE, BETWEEN_WRITES, Timestamp::now()),
             plugin_budget: WriteBudget::new(WRITES_AT_ONCE, BETWEEN_WRITES, Timestamp::now()),
             is_clean: false,
+            is_lock_error_logged: false,
             outcome: None,
             watch_error: None,
             is_reload_due: true,
@@ -268,8 +271,13 @@ impl Installer {
     fn install(&mut self, installation: &Installation) -> Result<bool, InstallError> {
         let paths = self.paths.clone();
         // Without the lock, two agents may write in turn; each write is whole.
-        let lock = paths.lock().ok();
-        if !self.is_clean && lock.is_some() {
+        let lock = paths.lock();
+        if let Err(error) = &lock
+            && !std::mem::replace(&mut self.is_lock_error_logged, true)
+        {
+            tracing::warn!("{}: {error}", paths.run_dir.join(LOCK).display());
+        }
+        if !self.is_clean && lock.is_ok() {
             paths.remove_leftovers();
             self.is_clean = true;
         }

@@ -1,6 +1,7 @@
 //! Removal of plugin and configuration from a node.
 
 use std::fs;
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -25,7 +26,13 @@ pub fn uninstall(arguments: &Arguments, purge: bool) -> Result<()> {
              DaemonSet istio-cni-node first"
         );
     }
-    let lock = paths.lock().ok();
+    let lock = paths.lock();
+    // The run folder is absent if no agent has run.
+    if let Err(error) = &lock
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!("{}: {error}", paths.run_dir.join(LOCK).display());
+    }
     paths.remove_leftovers();
     let conf_dir = paths.conf_dir.display();
     let installation = installation(&arguments.configuration, &paths.run_dir, false);

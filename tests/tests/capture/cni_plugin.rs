@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
+use e2e::netns::succeed;
 use e2e::programs::Programs;
 use e2e::skipped_tests;
 use e2e::sockets::Transport::{Tcp, Udp};
@@ -178,6 +179,9 @@ fn refused_call_names_the_cause_and_programs_nothing() {
     let with = |annotation: &str| config(&annotation.into()).to_string();
     let good = config(&request(&Settings::injected())).to_string();
     let (namespace, file) = (path(&pod), tempfile::NamedTempFile::new().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    succeed(Command::new("mkfifo").arg(&pipe), "").unwrap();
     for (namespace, config, code, cause) in [
         (&*namespace, with("["), 100, "pod shop/web: annotation sidecar.outrigger.io/capture: "),
         (&namespace, with(r#"{"args":["-p","15001; flush ruleset"]}"#), 100, "--envoy-port: "),
@@ -193,6 +197,7 @@ fn refused_call_names_the_cause_and_programs_nothing() {
         (Path::new("/proc/self/ns/net"), good.clone(), 8, "is the network namespace of the node"),
         (Path::new("/proc/self/ns/uts"), good.clone(), 8, "CNI_NETNS /proc/self/ns/uts: "),
         (file.path(), good.clone(), 8, "is not a namespace"),
+        (&pipe, good.clone(), 8, "is not a namespace"),
         (Path::new("/absent"), good, 8, "CNI_NETNS /absent: "),
     ] {
         let refused = call("ADD", namespace, &config).unwrap_err();

@@ -149,19 +149,21 @@ impl Installation {
         };
         let others = self.own_files(folder).filter(|own| Some(own) != file);
         changes.extend(others.map(FolderChange::Remove));
-        let primary = primary.filter(|_| self.place == Place::DropIn);
-        let network = primary.as_ref().map(|it| it.list.name.as_str());
+        let with_drop_in = primary.as_ref().filter(|_| self.place == Place::DropIn);
+        let network = with_drop_in.map(|it| it.list.name.as_str());
         let outdated = folder
             .drop_ins()
             .filter(|path| path.split_once('/').map(|(network, _)| network) != network)
             .map(|path| FolderChange::Remove(path.to_owned()));
         changes.extend(outdated);
-        if let Some(primary) = primary {
+        let is_in_primary = |file: &str| primary.as_ref().is_some_and(|it| it.file == file);
+        let is_outdated = |file: &str, entry: &Value| match self.place {
             // In the list that the drop-in is read with, an entry of Istio's would be a second one.
-            changes.extend(
-                self.without_entries(folder, |file, entry| file == primary.file || is_ours(entry)),
-            );
-        }
+            Place::DropIn => is_in_primary(file) || is_ours(entry),
+            Place::Edit(_) => !is_in_primary(file) && is_ours(entry),
+            Place::Own | Place::Standalone(_) => is_ours(entry),
+        };
+        changes.extend(self.without_entries(folder, is_outdated));
         Ok(changes)
     }
 

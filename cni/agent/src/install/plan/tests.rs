@@ -79,8 +79,9 @@ fn entry_stays_in_force_between_the_steps_from_each_place_to_each_other() {
             assert!(is_captured(&installed(&folder, to.clone())), "{from:?} to {to:?}");
         }
         let entries = used(&folder).1.iter().filter(|it| is_ours(it)).count();
-        let shadowed = *from == Place::Edit(None) && *to == Place::Own;
-        assert!(entries == 1 || shadowed, "{from:?} to {to:?}: {folder:?}");
+        assert_eq!(entries, 1, "{from:?} to {to:?}: {folder:?}");
+        let primary = folder.text("10-lab.conflist") == Some(PRIMARY);
+        assert_eq!(primary, *to != Place::Edit(None), "{from:?} to {to:?}: {folder:?}");
     }
 }
 
