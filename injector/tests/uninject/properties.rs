@@ -28,41 +28,73 @@ proptest! {
         else {
             return Ok(());
         };
-        let origin = Origin::from_pod(&injection.pod);
-        let back = uninject(&injection.pod, &origin).unwrap().unwrap();
-        let mut patched = injection.pod.clone();
-        json_patch::patch(&mut patched, &back.patch().owned()).unwrap();
-        prop_assert_eq!(&patched, &back.pod);
-        prop_assert!(uninject(&back.pod, &origin).unwrap().is_none());
-        let respelled = pod["metadata"]["annotations"].get("prometheus-io/port").is_some();
-        let doubts: Vec<_> = back.doubts.iter().map(Reason::message).collect();
-        let (mut ours, mut own) = (normal(back.pod), normal(pod));
-        for pod in [&mut ours, &mut own] {
-            // A difference is then one of a single key.
-            pod["metadata"]["labels"]["any"] = "any".into();
-            pod["metadata"]["annotations"]["any"] = "any".into();
-        }
-        if doubts.iter().any(|doubt| doubt.contains("its position there")) {
-            for pod in [&mut ours, &mut own] {
-                let containers = pod["spec"]["containers"].as_array_mut().unwrap();
-                containers.sort_by_key(|container| container["name"].to_string());
+        goes_back(&injection.pod, pod)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn pod_injected_twice_goes_back_to_the_original(
+        pod in pod(),
+        first in (0..SETTINGS.len(), any::<bool>()),
+        second in (0..SETTINGS.len(), any::<bool>()),
+    ) {
+        let injected = |(settings, native): (usize, bool), pod: Value| {
+            let target = Target::at_admission(pod, "default");
+            match inject(&PARSED[settings][usize::from(native)], target) {
+                Ok(InjectionOutcome::Injected(injection)) => Some(injection.pod),
+                _ => None,
             }
-        }
-        for difference in differences(&ours, &own) {
-            let field = field(&difference);
-            // An empty label or annotation is absent for injection, and a value that injection
-            // writes anyway shows no author (docs/uninject.md).
-            if ["\"\"", "\"REDIRECT\"", "\"*\""].iter().any(|value| difference.ends_with(value)) {
-                continue;
-            }
-            // Prometheus reads both keys as one, and the record does not hold the spelling.
-            if field == "prometheus-io/port" || field == "prometheus.io/port" && respelled {
-                continue;
-            }
-            let told = doubts.iter().any(|doubt| doubt.contains(field));
-            prop_assert!(told, "{field}: {difference}\n{doubts:#?}");
+        };
+        // With another status port, the annotations of metrics of the first injection count as the
+        // application's, as in Istio.
+        prop_assume!((first.0 == OTHER_PORT) == (second.0 == OTHER_PORT));
+        let twice = injected(first, pod.clone()).and_then(|once| injected(second, once));
+        if let Some(twice) = twice {
+            goes_back(&twice, pod)?;
         }
     }
+}
+
+/// Checks that uninjection restores a pod, except for the fields in doubt.
+fn goes_back(injected: &Value, pod: Value) -> Result<(), TestCaseError> {
+    let origin = Origin::from_pod(injected);
+    let back = uninject(injected, &origin).unwrap().unwrap();
+    let mut patched = injected.clone();
+    json_patch::patch(&mut patched, &back.patch().owned()).unwrap();
+    prop_assert_eq!(&patched, &back.pod);
+    prop_assert!(uninject(&back.pod, &origin).unwrap().is_none());
+    let respelled = pod["metadata"]["annotations"].get("prometheus-io/port").is_some();
+    let doubts: Vec<_> = back.doubts.iter().map(Reason::message).collect();
+    let (mut ours, mut own) = (normal(back.pod), normal(pod));
+    for pod in [&mut ours, &mut own] {
+        // A difference is then one of a single key.
+        pod["metadata"]["labels"]["any"] = "any".into();
+        pod["metadata"]["annotations"]["any"] = "any".into();
+    }
+    if doubts.iter().any(|doubt| doubt.contains("its position there")) {
+        for pod in [&mut ours, &mut own] {
+            let containers = pod["spec"]["containers"].as_array_mut().unwrap();
+            containers.sort_by_key(|container| container["name"].to_string());
+        }
+    }
+    for difference in differences(&ours, &own) {
+        let field = field(&difference);
+        // An empty label or annotation is absent for injection, and a value that injection
+        // writes anyway shows no author (docs/uninject.md).
+        if ["\"\"", "\"REDIRECT\"", "\"*\""].iter().any(|value| difference.ends_with(value)) {
+            continue;
+        }
+        // Prometheus reads both keys as one, and the record does not hold the spelling.
+        if field == "prometheus-io/port" || field == "prometheus.io/port" && respelled {
+            continue;
+        }
+        let told = doubts.iter().any(|doubt| doubt.contains(field));
+        prop_assert!(told, "{field}: {difference}\n{doubts:#?}");
+    }
+    Ok(())
 }
 
 proptest! {
@@ -116,10 +148,13 @@ pub(crate) const SETTINGS: [(&str, &str); 3] = [
         "{defaultConfig: {statusPort: 15023}}",
     ),
     (
-        "{global: {proxy: {holdApplicationUntilProxyStarts: true, includeOutboundPorts: '9002'}}, pilot: {cni: {enabled: true}}}",
+        "{global: {imagePullSecrets: [two], mountMtlsCerts: true, proxy: {holdApplicationUntilProxyStarts: true, includeOutboundPorts: '9002'}}, pilot: {cni: {enabled: true}}}",
         "{defaultConfig: {interceptionMode: TPROXY}}",
     ),
 ];
+
+/// The settings with another status port.
+const OTHER_PORT: usize = 1;
 
 pub(crate) static PARSED: LazyLock<Vec<[Settings; 2]>> = LazyLock::new(|| {
     let document = |text| Some(Document { source: "test", text });

@@ -37,12 +37,16 @@ pub fn settle(overlay: &mut Value, pod: &Value) -> Vec<Reason> {
     own.filter_map(|own| {
         let same = volumes.get_mut(*places.get(&own["name"])?)?.as_object_mut()?;
         keep_the_default(own, same);
-        if !has_another_source(own, same) {
-            return None;
-        }
-        same.retain(|field, _| field == "name");
+        let effect = match () {
+            () if has_another_source(own, same) => {
+                same.retain(|field, _| field == "name");
+                ""
+            }
+            () if changes_source(own, same) => ", whose fields are added to it",
+            () => return None,
+        };
         let name = own["name"].as_str().unwrap_or_default();
-        let message = format!("volume {name} of the pod has the name of an injected one");
+        let message = format!("volume {name} of the pod has the name of an injected one{effect}");
         Some(Reason::new(words::OWN_VOLUME, message))
     })
     .collect()
@@ -68,6 +72,15 @@ fn has_another_source(own: &Value, volume: &Map<String, Value>) -> bool {
     let mut others =
         own.filter(|(field, source)| !source.is_null() && !volume.contains_key(*field));
     !directed && has_one && others.next().is_some()
+}
+
+/// True if a source of the overlay's volume changes the same source of the pod's volume.
+fn changes_source(own: &Value, volume: &Map<String, Value>) -> bool {
+    let mut sources = volume.iter().filter_map(|(kind, source)| Some((kind, source.as_object()?)));
+    sources.any(|(kind, source)| {
+        let own = own[kind].as_object();
+        own.is_some_and(|own| source.iter().any(|(field, value)| own.get(field) != Some(value)))
+    })
 }
 
 /// Keeps the last of the items with the same key, in the position of the first.
@@ -101,25 +114,18 @@ mod tests {
 
     #[test]
     fn volume_source_of_the_pod_replaces_the_injected_one() {
-        for (own, overlay, settled) in [
-            (json!({"configMap": {}}), json!({"emptyDir": {"medium": "Memory"}}), json!({})),
-            (
-                json!({"emptyDir": {}}),
-                json!({"emptyDir": {"medium": "Memory"}}),
-                json!({"emptyDir": {"medium": "Memory"}}),
-            ),
-            (
-                json!({"emptyDir": {}}),
-                json!({"emptyDir": null, "csi": {}}),
-                json!({"emptyDir": null, "csi": {}}),
-            ),
-            (json!({"csi": {}}), json!({"emptyDir": null}), json!({"emptyDir": null})),
-            (
-                json!({"csi": {}}),
-                json!({"$patch": "replace", "emptyDir": {}}),
-                json!({"$patch": "replace", "emptyDir": {}}),
-            ),
-            (json!({}), json!({"emptyDir": {}}), json!({"emptyDir": {}})),
+        let in_memory = json!({"emptyDir": {"medium": "Memory"}});
+        let own_in_memory = json!({"emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}});
+        let replaced = json!({"$patch": "replace", "emptyDir": {}});
+        let only_csi = json!({"emptyDir": null, "csi": {}});
+        for (own, overlay, settled, warned) in [
+            (json!({"configMap": {}}), in_memory.clone(), json!({}), true),
+            (json!({"emptyDir": {}}), in_memory.clone(), in_memory.clone(), true),
+            (own_in_memory, in_memory.clone(), in_memory, false),
+            (json!({"emptyDir": {}}), only_csi.clone(), only_csi, false),
+            (json!({"csi": {}}), json!({"emptyDir": null}), json!({"emptyDir": null}), false),
+            (json!({"csi": {}}), replaced.clone(), replaced, false),
+            (json!({}), json!({"emptyDir": {}}), json!({"emptyDir": {}}), false),
         ] {
             let named = |mut volume: Value| {
                 volume["name"] = "v".into();
@@ -128,7 +134,7 @@ mod tests {
             let mut given = named(overlay);
             let warnings = settle(&mut given, &named(own.clone()));
             assert_eq!(given, named(settled.clone()), "{own}");
-            assert_eq!(warnings.len(), usize::from(settled == json!({})), "{own}");
+            assert_eq!(warnings.len(), usize::from(warned), "{own}");
         }
     }
 

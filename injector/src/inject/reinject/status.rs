@@ -58,19 +58,20 @@ impl InjectionStatus {
         lists.into_iter().flatten().flatten().map(String::as_str)
     }
 
-    /// Adds the names of leftover containers to `injected`. These are in the pod from the previous
-    /// injection, no overlay names them any more, and they are not user-supplied. `shown` is the
-    /// pod as the overlays saw it.
+    /// Adds the names of leftover containers, volumes and pull secrets to `injected`. These are in
+    /// the pod from the previous injection, no overlay names them any more, and the containers are
+    /// not user-supplied. `shown` is the pod as the overlays saw it.
     pub fn name_left_ones(&self, injected: &mut Value, pod: &Value, shown: &Value) {
-        for list in [CONTAINERS, INIT_CONTAINERS] {
-            let present: HashSet<_> = container_names(pod, list).collect();
-            let named: HashSet<_> = [&*injected, shown]
-                .into_iter()
-                .flat_map(|pod| {
-                    [CONTAINERS, INIT_CONTAINERS].map(|list| container_names(pod, list))
-                })
-                .flatten()
-                .collect();
+        for list in [CONTAINERS, INIT_CONTAINERS, VOLUMES, IMAGE_PULL_SECRETS] {
+            let present: HashSet<_> = names(pod, list).collect();
+            let named: HashSet<_> = match list {
+                CONTAINERS | INIT_CONTAINERS => [&*injected, shown]
+                    .into_iter()
+                    .flat_map(|pod| [CONTAINERS, INIT_CONTAINERS].map(|list| names(pod, list)))
+                    .flatten()
+                    .collect(),
+                _ => names(injected, list).collect(),
+            };
             let left = self.names_of(list).iter().map(String::as_str);
             let left: Vec<_> =
                 left.filter(|name| present.contains(name) && !named.contains(name)).collect();
@@ -90,17 +91,22 @@ impl InjectionStatus {
         self.names_of(list).iter().any(|injected| injected == name)
     }
 
-    /// Returns the names of the containers injected into this list.
+    /// Returns the names of the items injected into this list.
     fn names_of(&self, list: &str) -> &[String] {
-        let names = if list == CONTAINERS { &self.containers } else { &self.init_containers };
+        let names = match list {
+            CONTAINERS => &self.containers,
+            VOLUMES => &self.volumes,
+            IMAGE_PULL_SECRETS => &self.image_pull_secrets,
+            _ => &self.init_containers,
+        };
         names.as_deref().unwrap_or_default()
     }
 }
 
-/// Returns the names of the containers in a list of a pod.
-fn container_names<'a>(pod: &'a Value, list: &str) -> impl Iterator<Item = &'a str> + use<'a> {
-    let containers = pod["spec"][list].as_array().into_iter().flatten();
-    containers.filter_map(|container| container["name"].as_str())
+/// Returns the names of the items in a list of a pod.
+fn names<'a>(pod: &'a Value, list: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+    let items = pod["spec"][list].as_array().into_iter().flatten();
+    items.filter_map(|item| item["name"].as_str())
 }
 
 /// Returns the pod as the overlays see it: without the containers and annotations of a previous
@@ -346,8 +352,10 @@ pub fn as_recorded(mut container: Value) -> Value {
     container
 }
 
+const VOLUMES: &str = "volumes";
+const IMAGE_PULL_SECRETS: &str = "imagePullSecrets";
 const MEMBERS: [&str; 5] =
-    ["initContainers", "containers", "volumes", "imagePullSecrets", "revision"];
+    ["initContainers", "containers", VOLUMES, IMAGE_PULL_SECRETS, "revision"];
 
 /// The annotation that lists the injected parts of a pod.
 pub const STATUS: &str = "sidecar.istio.io/status";
