@@ -14,7 +14,6 @@ LARGEST_AGENT := 6000000
 LARGEST_PLUGIN := 2500000
 MDBOOK := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/mdbook-$(shell cat tests/mdbook-version)/bin/mdbook
 KUBERNETES := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/kubernetes-$(KUBERNETES_VERSION)
-ENVOY = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/envoy-$(shell cat tests/envoy-version)/envoy
 
 # Kept outside the tree, as what `make setup` installs.
 CARGO_FUZZ_VERSION := 0.13.1
@@ -58,7 +57,8 @@ bench: build ## Measure time, instructions, allocations: docs/performance.md (ro
 	cargo bench --locked --package pilot-routing --bench generation
 
 images: build ## Leave the images of our programs in dist/, as archives to load
-	cargo run --locked --quiet --package packaging -- images --programs dist --output dist --envoy "$(ENVOY)"
+	envoy=$$(tests/setup.sh envoy "$(PLATFORM)"); \
+	    cargo run --locked --quiet --package packaging -- images --programs dist --output dist --envoy "$$envoy"
 	@ls -l dist/*.image.tar
 
 dist: build ## Leave all that a release publishes in dist/release/: PLATFORMS="amd64 arm64", by default those installed

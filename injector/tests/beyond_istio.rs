@@ -491,6 +491,37 @@ fn user_supplied_native_sidecar_keeps_its_place() {
 }
 
 #[test]
+fn name_that_is_no_text_is_rejected() {
+    for (spec, expected) in [
+        (
+            json!({"containers": [{"name": "a"}, {"name": true}]}),
+            "spec.containers.1.name is a boolean",
+        ),
+        (
+            json!({"containers": [{"name": "a"}], "volumes": [{"name": 5}]}),
+            "spec.volumes.0.name is a number",
+        ),
+    ] {
+        let error = outcome(&json!({}), &pod(&json!({}), &spec), "").unwrap_err().to_string();
+        assert!(error.contains(expected) && error.contains("put it in quotes"), "{error}");
+    }
+}
+
+#[test]
+fn sysctls_that_a_template_replaces_are_named() {
+    let gateway = json!({"inject.istio.io/templates": "gateway"});
+    let with = |name: &str| {
+        let sysctls = json!([{"name": name, "value": "0"}]);
+        let spec = json!({"containers": [{"name": "istio-proxy", "image": "auto"}],
+            "securityContext": {"sysctls": sysctls}});
+        warnings(&injected(&json!({}), &pod(&gateway, &spec)))
+    };
+    let replaced = with("net.core.somaxconn");
+    assert!(replaced.iter().any(|one| one.contains("template gateway")), "{replaced:?}");
+    assert_eq!(with("net.ipv4.ip_unprivileged_port_start"), [""; 0]);
+}
+
+#[test]
 fn items_without_a_name_stay_for_the_api_server_to_reject() {
     for (list, items) in [
         ("volumes", json!([{"nme": "data", "emptyDir": {}}])),

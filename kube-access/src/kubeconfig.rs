@@ -151,7 +151,11 @@ impl KubeconfigError {
 
 fn listed<'a>(names: impl Iterator<Item = &'a String>) -> String {
     let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
-    if names.is_empty() { "it has none".to_owned() } else { names.join(", ") }
+    if names.is_empty() {
+        "there are none, so use another file".to_owned()
+    } else {
+        names.join(", ")
+    }
 }
 
 #[cfg(test)]

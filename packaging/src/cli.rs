@@ -168,7 +168,6 @@ fn write_images(args: &ImageArgs) -> Result<()> {
     for image in PROGRAM_IMAGES {
         write(&inputs.program(image)?)?;
     }
-    // Last: it alone needs `make setup`.
     write(&inputs.proxy(&args.envoy)?)?;
     Ok(())
 }

@@ -133,6 +133,8 @@ words! {
         MISSING_VOLUME = "missing_volume", "The proxy mounts a volume that does not exist", Fixed("add it to one of them");
         OWN_VOLUME = "own_volume", "A volume of the pod has the name of an injected one",
             Fixed("rename it unless the proxy should get the pod's volume");
+        OWN_SYSCTLS = "own_sysctls", "The list of `sysctls` of the pod is replaced by that of a template",
+            Fixed("write all of them in gateways.securityContext of the values");
         OWN_PORT = "own_port", "A user-supplied port has the name of an injected one, which loses its name",
             Fixed("rename it unless that is intended");
         OWN_USER = "own_user", "A user-supplied container runs as root, and the injected `runAsNonRoot` forbids it",

@@ -52,8 +52,10 @@ impl<'a> Document<'a> {
         for (line_number, line) in (1..).zip(text.split_inclusive('\n')) {
             let bare = line.trim_start_matches('\u{feff}');
             let separator = is_marker(bare, "---");
-            // Directives such as `%YAML` belong to the document after the next separator.
-            if separator && part.state != State::Directives {
+            if separator && part.state == State::Directives {
+                // Directives such as `%YAML` belong to the document that begins here.
+                part.state = State::Nothing;
+            } else if separator {
                 finish(&part, position);
                 part = Part { start: position, line: line_number, state: State::Nothing };
             }
@@ -145,6 +147,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn empty_document_after_directives_is_one_of_its_own() {
+        let empty = "%YAML 1.2\n---\n# Copyright\n";
+        let texts: Vec<_> = Document::split(&format!("{empty}---\na: 1\n"))
+            .iter()
+            .map(|document| (document.text.to_owned(), document.number, document.line))
+            .collect();
+        assert_eq!(texts, [(empty.to_owned(), 0, 1), ("---\na: 1\n".to_owned(), 1, 4)]);
+    }
 
     #[test]
     fn json_values_need_no_separators() {

@@ -46,9 +46,9 @@ pub(super) fn restore(
             // A record of a second injection, by other templates, may have handlers of the first.
             probers.restore(container, list, doubts);
         }
-        if recorded.contains(PROXY) && has_others(&kept) {
+        for name in moved(&kept).filter(|name| *name != PROXY || recorded.contains(PROXY)) {
             let message = format!(
-                "container {PROXY} is put back into spec.{list}; its position there is not recorded"
+                "container {name} is put back into spec.{list}; its position there is not recorded"
             );
             doubts.push(doubt::not_recorded(message));
         }
@@ -109,10 +109,11 @@ fn complete(container: &mut Value, name: &str, injected: &Value, doubts: &mut Ve
     doubts.push(doubt::may_be_injected(&format!("the environment of container {name}")));
 }
 
-/// True if the list has the proxy and other containers.
-fn has_others(list: &Value) -> bool {
+/// Returns the names of containers that injection may have moved among others of the list.
+fn moved(list: &Value) -> impl Iterator<Item = &'static str> {
     let list = list.as_array().map(Vec::as_slice).unwrap_or_default();
-    list.len() > 1 && list.iter().any(|container| container["name"] == PROXY)
+    let has = |name: &str| list.iter().any(|container| container["name"] == name);
+    SIDECAR.into_iter().filter(move |name| list.len() > 1 && has(name))
 }
 
 fn is_empty(list: &Value) -> bool {

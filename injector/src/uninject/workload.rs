@@ -14,10 +14,13 @@ pub fn uninject_template(
     template: &PodTemplate,
 ) -> Result<Option<(PodTemplate, Uninjection)>, UninjectError> {
     let pod = manifest.pod(template);
-    let origin = if template.is_pod() {
-        Origin::from_pod(pod)
-    } else {
-        Origin::from_workload(&template.workload.name, manifest.object(template))
+    let origin = match () {
+        () if template.is_pod() => Origin::from_pod(pod),
+        // The labels of the object are those of the pod.
+        () if template.path_in_object().is_empty() => {
+            Origin::from_workload(&template.workload.name, &Value::Null)
+        }
+        () => Origin::from_workload(&template.workload.name, manifest.object(template)),
     };
     let is_of_cron_job = template.path_in_object().iter().eq(&IN_A_CRON_JOB);
     let status = &pod["metadata"]["annotations"][STATUS];

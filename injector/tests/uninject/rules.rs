@@ -232,6 +232,17 @@ fn volume_of_an_injected_name_stays_if_no_template_gives_it_these_fields() {
 }
 
 #[test]
+fn own_init_containers_of_sidecar_names_have_no_recorded_position() {
+    let metadata = r#"{annotations: {sidecar.istio.io/status: '{"initContainers":["istio-init","istio-proxy"]}'}}"#;
+    let spec = "{initContainers: [{name: istio-validation}, {name: first}, {name: istio-init}, {name: istio-proxy}]}";
+    let (pod, doubts) = restored(metadata, spec, &json!({}));
+    let names = json!([{"name": "istio-validation"}, {"name": "first"}]);
+    assert_eq!(pod["spec"]["initContainers"], names);
+    let about = "container istio-validation is put back into spec.initContainers; its position";
+    assert!(doubts.iter().any(|doubt| doubt.contains(about)), "{doubts:?}");
+}
+
+#[test]
 fn init_container_of_the_user_beside_a_gateway_stays() {
     let spec =
         "{containers: [{name: istio-proxy}], initContainers: [{name: istio-init, image: mine}]}";

@@ -31,7 +31,8 @@ fn detects_ipv6(args: &Args, addresses: &[IpAddr]) -> Result<bool, InputError> {
         Some(IpAddr::V6(_)) => Ok(true),
         None => {
             let error = ValueError::new("has none at which the pod is reachable");
-            let error = error.hint("run istio-init after the pod's network is set up");
+            let error =
+                error.hint("run istio-init after the network is set up, or set --ip-families");
             let listed: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
             let source = "address list of this network namespace".to_owned();
             Err(InputError { source, value: listed.join(","), error })

@@ -181,8 +181,10 @@ impl Values {
     /// Appends the words; as many values as fit into `most` characters, or all if they need no more
     /// room than ` and 1 more` takes.
     pub fn write(&self, words: &mut String, most: usize) {
+        // An interface may have a hyphen in its name.
+        let several = if self.noun.ends_with(INTERFACES) { '+' } else { '-' };
         let noun = match (self.noun.strip_suffix('s'), &*self.values) {
-            (Some(one), [value]) if !value.contains('-') && !value.contains('+') => one,
+            (Some(one), [value]) if !value.contains(several) => one,
             _ => self.noun,
         };
         words.push_str(noun);

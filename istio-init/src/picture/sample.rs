@@ -14,10 +14,11 @@ use crate::types::protocol::Protocol;
 /// Returns a TCP packet of the application, or to it, with values that no rule names if possible.
 pub(super) fn ordinary(plan: &Plan, direction: Direction, family: Family) -> Packet {
     let conditions = || plan.rules.iter().flat_map(|rule| &rule.matches);
-    // A negated match names the groups that are captured.
-    let captured_group = conditions().find_map(|condition| match &condition.field {
-        Field::OwnerGid(gids) if condition.negated => Some(*gids.first()),
-        _ => None,
+    // A negated match names the groups that are captured, or in rules of iptables, that of the proxy,
+    // which another rule returns.
+    let mut negated = conditions().filter(|condition| condition.negated).filter_map(group);
+    let captured_group = negated.find(|gid| {
+        conditions().all(|condition| condition.negated || group(condition) != Some(*gid))
     });
     let packet = |number: u16| {
         let address = |host: u16| match family {
@@ -42,6 +43,14 @@ pub(super) fn ordinary(plan: &Plan, direction: Direction, family: Family) -> Pac
         conditions().filter(named).count()
     };
     (0..40).map(packet).min_by_key(names).unwrap_or_else(|| packet(0))
+}
+
+/// Returns the first group of a match by group.
+fn group(condition: &Match) -> Option<Gid> {
+    match &condition.field {
+        Field::OwnerGid(gids) => Some(*gids.first()),
+        _ => None,
+    }
 }
 
 /// Returns packets like `ordinary` that match a rule, each with the places of its values in the lists

@@ -157,8 +157,9 @@ type Target = (Protocol, Option<IpAddr>, SocketAddr);
 fn targets(plan: &Plan, settings: &ProbeSettings) -> Vec<Target> {
     let both = [Some(plan), settings.installed.as_ref()];
     let rules = both.into_iter().flatten().flat_map(|plan| &plan.rules);
-    let mut targets = outside(&[]);
-    targets.extend(rules.flat_map(|rule| outside(&rule.matches)));
+    let rules = rules.map(|rule| &*rule.matches);
+    let mut targets: Vec<Target> =
+        std::iter::once(&[][..]).chain(rules).flat_map(outside).collect();
     let application = settings.application_port;
     let tcp = |source, ip, port| (Protocol::Tcp, source, SocketAddr::new(ip, port));
     let loopbacks = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
@@ -209,8 +210,11 @@ fn outside(conditions: &[Match]) -> Vec<Target> {
         IpAddr::V6(v6) => !(v6.is_loopback() || v6.is_unspecified() || v6.is_multicast()),
     });
     ports.retain(|(_, port)| *port != 0);
-    let on = |(protocol, port), ip| (protocol, None, SocketAddr::new(ip, port));
-    ports.iter().flat_map(|port| addresses.iter().map(move |ip| on(*port, *ip))).collect()
+    let mut targets = Vec::new();
+    for (protocol, port) in ports {
+        targets.extend(addresses.iter().map(|ip| (protocol, None, SocketAddr::new(*ip, port))));
+    }
+    targets
 }
 
 /// Returns the expected result; `None` if the flow cannot start.

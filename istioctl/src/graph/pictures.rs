@@ -20,12 +20,12 @@ pub(super) fn svg(graph: &MeshGraph) -> String {
         let rows = u32::try_from(rows).unwrap_or(u32::MAX / ROW);
         svg.rect("pod", [NAMESPACE, y, 600, rows * ROW + 40]);
         let title = format!("Namespace {}", services[0].namespace);
-        svg.text("t", NAMESPACE + 16, y + 24, &title);
+        svg.text("t", NAMESPACE + 16, y + 24, &fitted(&title, 60));
         let mut row = y + 36;
         for service in services {
             let height = ROW * u32::try_from(service.ports.len().max(1)).unwrap_or(1);
             svg.rect("proxy", [SERVICE, row + 4, 190, height - 10]);
-            svg.text("t", SERVICE + 12, row + 24, &fitted(&service.name, 22));
+            svg.text("t", SERVICE + 12, row + 24, &fitted(&service.name, 19));
             for port in &service.ports {
                 draw(&mut svg, service, port, row);
                 row += ROW;
@@ -49,7 +49,10 @@ pub(super) fn svg(graph: &MeshGraph) -> String {
 
 fn draw(svg: &mut Svg, service: &ServiceNode, port: &PortNode, row: u32) {
     let y = row + ROW / 2 + 4;
-    svg.text("", 20, y - 7, &fitted(&service.callers(port), 30));
+    svg.text("", 20, y - 7, port.callers.who());
+    if service.exported_to.is_some() {
+        svg.text("s", 20, y + 15, &fitted(&service.export(), 32));
+    }
     let class = if port.callers == Callers::Sidecars { "in" } else { "past" };
     if port.callers != Callers::NoEndpoint {
         svg.arrow(class, 20, SERVICE, y);

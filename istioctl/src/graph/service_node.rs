@@ -10,7 +10,7 @@ use serde::Serialize;
 pub(super) struct ServiceNode {
     pub(super) namespace: String,
     pub(super) name: String,
-    /// Namespaces that may call it; `None` for all.
+    /// Namespaces whose sidecars know it; `None` for all. Others can call it without a route.
     pub(super) exported_to: Option<Vec<String>>,
     pub(super) ports: Vec<PortNode>,
 }
@@ -44,13 +44,19 @@ pub(super) enum Callers {
 }
 
 impl ServiceNode {
+    /// Returns the namespaces whose sidecars know it, in words; empty for all.
+    pub(super) fn export(&self) -> String {
+        match &self.exported_to {
+            None => String::new(),
+            Some(namespaces) if namespaces.is_empty() => "exported to none".to_owned(),
+            Some(namespaces) => format!("exported to {}", namespaces.join(", ")),
+        }
+    }
+
     /// Returns the callers of a port in words.
     pub(super) fn callers(&self, port: &PortNode) -> String {
-        match &self.exported_to {
-            None => port.callers.who().to_owned(),
-            Some(namespaces) if namespaces.is_empty() => "no pod".to_owned(),
-            Some(namespaces) => format!("{} of {}", port.callers.who(), namespaces.join(", ")),
-        }
+        let (who, export) = (port.callers.who(), self.export());
+        if export.is_empty() { who.to_owned() } else { format!("{who}, {export}") }
     }
 }
 

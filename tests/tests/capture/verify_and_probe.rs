@@ -308,6 +308,12 @@ fn iptables_rules_can_be_planned_and_explained() {
                 let (installed, planned) = (explain(&["--from-kernel"], ""), explain(&[], flags));
                 assert_eq!(installed, planned, "{variant} {flags}: {packet}");
             }
+            let ports = |words: &[&str], flags: &str| {
+                let picture = ask_anything(&pod, &[words, &["-o", "mermaid"]].concat(), flags, 0);
+                ["15001", "15006", "15053"].map(|port| picture.contains(port))
+            };
+            let drawn = ports(&["plan", "--from-kernel"], "");
+            assert_eq!(drawn, ports(&["plan"], flags), "{variant} {flags}");
             ask_anything(&pod, &["probe", "--from-kernel"], "", 0);
         }
     }

@@ -1,6 +1,7 @@
 //! Validation of pods before injection.
 
 use documents::excerpt;
+use reason::{Reason, words};
 use serde_json::Value;
 
 use crate::inject::error::InjectError;
@@ -45,8 +46,36 @@ pub(crate) fn validate(pod: &Value) -> Result<(), InjectError> {
         if !value.is_null() && objects != Some(true) {
             return wrong(&["spec", list], "a list of objects");
         }
+        for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+            is_name(item, &["spec", list, &index.to_string()])?;
+        }
     }
-    Ok(())
+    is_name(&pod["metadata"], &["metadata"])
+}
+
+/// Checks that the `name` and the `namespace` of an object are strings, if it has them.
+fn is_name(object: &Value, path: &[&str]) -> Result<(), InjectError> {
+    let mut keys = ["name", "namespace"].into_iter();
+    let wrong = keys.find(|key| !object[key].is_null() && !object[key].is_string());
+    let Some(key) = wrong else { return Ok(()) };
+    let (type_name, hint) = type_and_hint(&object[key]);
+    let path: Vec<_> = path.iter().chain([&key]).map(|&key| key.to_owned()).collect();
+    let problem = format!("{} is {type_name}, not a string{hint}", path.join("."));
+    Err(InjectError::Form { path, problem })
+}
+
+/// Warning about kernel parameters of the pod that a template's list replaces, as the API server
+/// merges it.
+pub(crate) fn replaced_sysctls(pod: &Value, overlays: &[(String, Value)]) -> Option<Reason> {
+    let sysctls = |pod: &'_ Value| pod["spec"]["securityContext"]["sysctls"].as_array().cloned();
+    let own = sysctls(pod)?;
+    let (template, _) = overlays.iter().find(|(_, overlay)| {
+        sysctls(overlay).is_some_and(|list| own.iter().any(|sysctl| !list.contains(sysctl)))
+    })?;
+    let message = format!(
+        "spec.securityContext.sysctls of the pod is replaced by that of the template {template}"
+    );
+    Some(Reason::new(words::OWN_SYSCTLS, message))
 }
 
 /// Returns the type of a value that should be a string, and the hint for such a value.

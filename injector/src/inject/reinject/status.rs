@@ -34,7 +34,12 @@ impl InjectionStatus {
         let text = pod["metadata"]["annotations"][STATUS].as_str()?;
         let mut status = serde_json::from_str(text).ok()?;
         go_types::spell_members(&MEMBERS, &mut status);
-        serde_json::from_value(Value::Object(status)).ok()
+        let mut status: Self = serde_json::from_value(Value::Object(status)).ok()?;
+        for names in [&mut status.init_containers, &mut status.containers] {
+            // A container without a name is none of an injection.
+            names.iter_mut().for_each(|names| names.retain(|name| !name.is_empty()));
+        }
+        Some(status)
     }
 
     /// Returns the revision that injected the pod; empty if the annotation does not name it.

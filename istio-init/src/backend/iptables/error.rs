@@ -218,9 +218,9 @@ fn start_hint(source: &io::Error) -> &'static str {
 
 fn missing_extension(name: &str) -> String {
     match name {
-        "owner" => "the kernel has no match by owner (module xt_owner), which distinguishes the \
-         proxy's traffic from the application's; load it on the node"
-            .to_owned(),
+        "owner" => {
+            "the kernel has no match by owner (module xt_owner); load it on the node".to_owned()
+        }
         "REDIRECT" => {
             "the kernel has no redirection (module xt_REDIRECT); load it on the node".to_owned()
         }
@@ -295,7 +295,7 @@ mod tests {
             .join("\n\n"),
             @r"
         iptables-restore rejects `-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN` (from --proxy-uid): Warning: Extension owner revision 0 not supported, missing kernel module?; line 3: RULE_APPEND failed (No such file or directory): rule in chain ISTIO_OUTPUT
-        hint: the kernel has no match by owner (module xt_owner), which distinguishes the proxy's traffic from the application's; load it on the node
+        hint: the kernel has no match by owner (module xt_owner); load it on the node
 
         iptables-restore rejects `-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN` (from --proxy-uid): Couldn't load match `owner':No such file or directory
         hint: this image's iptables has no file libxt_owner.so
