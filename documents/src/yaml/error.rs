@@ -35,10 +35,22 @@ impl std::fmt::Display for YamlError {
 /// Returns the library's message without the position, which [`YamlError`] has, and without advice
 /// to programmers.
 fn problem(message: &str) -> String {
-    if message.starts_with("alias replay limit") {
-        return "its aliases stand for too many values; hint: write values instead of aliases of \
-                aliases"
-            .to_owned();
+    let replaced = [
+        (
+            "alias replay limit",
+            "its aliases stand for too many values; hint: write values instead of aliases of aliases",
+        ),
+        (
+            "recursive references",
+            "an alias stands for a value that it is a part of; hint: write the value instead",
+        ),
+        (
+            "non-finite float",
+            "a number is `.inf` or `.nan`, which JSON does not have; hint: put a text in quotes",
+        ),
+    ];
+    if let Some((_, clear)) = replaced.iter().find(|(start, _)| message.starts_with(start)) {
+        return (*clear).to_owned();
     }
     let message = message.rsplit_once(" at line ").map_or(message, |(problem, _)| problem);
     let advice = [", set DuplicateKeyPolicy", "; use "];

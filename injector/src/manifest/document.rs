@@ -73,6 +73,18 @@ impl<'a> Document<'a> {
 }
 
 impl Document<'_> {
+    /// Returns the line of the file in which the content begins, behind separator and comments.
+    pub fn content_line(&self) -> usize {
+        let mut state = State::Nothing;
+        let lines = self.text.split_inclusive('\n').take_while(|line| {
+            let bare = line.trim_start_matches('\u{feff}');
+            let rest = if is_marker(bare, "---") { &bare[3..] } else { bare };
+            state = state.after(rest.trim(), bare);
+            state != State::Content
+        });
+        self.line + lines.count()
+    }
+
     /// Returns the document with another text at the same place.
     #[must_use]
     pub fn with_text<'b>(&self, text: &'b str) -> Document<'b> {
@@ -156,6 +168,14 @@ mod tests {
             .map(|document| (document.text.to_owned(), document.number, document.line))
             .collect();
         assert_eq!(texts, [(empty.to_owned(), 0, 1), ("---\na: 1\n".to_owned(), 1, 4)]);
+    }
+
+    #[test]
+    fn content_begins_behind_separator_and_comments() {
+        let texts = ["a: 1\n---\n# b\n\nb: 1\n--- {c: 1}\n%YAML 1.2\n---\nd: 1\n"];
+        let lines = texts.iter().flat_map(|text| Document::split(text));
+        let lines: Vec<_> = lines.map(|document| document.content_line()).collect();
+        assert_eq!(lines, [1, 5, 6, 9]);
     }
 
     #[test]

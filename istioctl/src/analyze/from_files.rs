@@ -56,7 +56,7 @@ impl Snapshot {
         }
         // A document of another kind may have content that only its own parser understands.
         for object in objects::parse(document.text).unwrap_or_default() {
-            self.add_object(&object, format!("{file}:{}", document.line));
+            self.add_object(&object, format!("{file}:{}", document.content_line()));
         }
         Ok(())
     }
