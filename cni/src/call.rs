@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::answer::{CniError, Code};
-use crate::pod::PodIdentity;
+use crate::pod::{PodIdentity, validate_args};
 
 /// A call, without its standard input.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,11 @@ impl Call {
             "" => None,
             path => Some(PathBuf::from(path)),
         };
-        Ok(Self { command, network_namespace, pod: PodIdentity::parse(value("CNI_ARGS")) })
+        let args = value("CNI_ARGS");
+        if matches!(command, Command::Add | Command::Check) {
+            validate_args(args).map_err(|error| invalid(&error.to_string(), IGNORE_UNKNOWN))?;
+        }
+        Ok(Self { command, network_namespace, pod: PodIdentity::parse(args) })
     }
 }
 
@@ -67,6 +71,7 @@ fn invalid(message: &str, hint: &str) -> CniError {
     CniError::new(Code::InvalidEnvironment, message).hint(hint)
 }
 
+const IGNORE_UNKNOWN: &str = "container runtimes pass pairs KEY=VALUE and IgnoreUnknown=1";
 const START_BY_RUNTIME: &str = "the container runtime starts this program; install-cni installs it";
 
 #[cfg(test)]

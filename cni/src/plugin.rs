@@ -80,15 +80,14 @@ fn run(call: &Call, input: impl Read) -> Result<String, FailedCall> {
         Command::Del | Command::Gc | Command::Status => Ok(String::new()),
         Command::Version => Ok(answer::versions()),
         Command::Add | Command::Check => {
-            let input = read(input).map_err(failed)?;
+            let of_pod = |error: CniError| match &call.pod {
+                Some(pod) => error.of_pod(pod),
+                None => error,
+            };
+            let input = read(input).map_err(|error| failed(of_pod(error)))?;
             let version = version_of(&input);
-            answer(call, &input, &version).map_err(|error| FailedCall {
-                version,
-                error: match &call.pod {
-                    Some(pod) => error.of_pod(pod),
-                    None => error,
-                },
-            })
+            answer(call, &input, &version)
+                .map_err(|error| FailedCall { version, error: of_pod(error) })
         }
     }
 }
@@ -112,7 +111,7 @@ fn read(input: impl Read) -> Result<Vec<u8>, CniError> {
     })?;
     if bytes.len() as u64 > MOST_INPUT {
         let message = format!("standard input has more than {MOST_INPUT} bytes");
-        return Err(CniError::new(Code::Input, message));
+        return Err(CniError::new(Code::Input, message).hint(SHORTER));
     }
     Ok(bytes)
 }
@@ -166,6 +165,8 @@ fn enter(namespace: &Path) -> Result<(), CniError> {
     })
 }
 
+const SHORTER: &str =
+    "the runtime passes the network configuration with the pod's annotations; shorten these";
 const SLOW: &str = "the kubelet tries again; see the load of this node, and the pod of install-cni";
 /// Time limit of a call.
 const TIME_LIMIT: Duration = Duration::from_secs(5);

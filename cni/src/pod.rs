@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use thiserror::Error;
+
 /// A pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodIdentity {
@@ -11,6 +13,44 @@ pub struct PodIdentity {
     pub name: String,
     /// UID; of a static pod, its `kubernetes.io/config.hash`. Empty if the runtime does not pass it.
     pub uid: String,
+}
+
+/// Error of `CNI_ARGS`, as of the reference library of CNI (`types.LoadArgs`).
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum InvalidArgs {
+    /// A part is no pair.
+    #[error("CNI_ARGS: {0:?} is not KEY=VALUE")]
+    Pair(String),
+    /// A key is unknown, and `IgnoreUnknown` is not set.
+    #[error("CNI_ARGS: unknown args [{0:?}]")]
+    Unknown(String),
+    /// `IgnoreUnknown` is neither true nor false.
+    #[error("CNI_ARGS: IgnoreUnknown={0:?} is neither true nor false")]
+    IgnoreUnknown(String),
+}
+
+/// Checks `CNI_ARGS`: pairs `KEY=VALUE` separated by `;`, with known keys unless `IgnoreUnknown` is
+/// `1` or `true`. Container runtimes set it.
+pub fn validate_args(cni_args: &str) -> Result<(), InvalidArgs> {
+    let (mut unknown, mut ignores) = (None, false);
+    for pair in cni_args.split(';').filter(|_| !cni_args.is_empty()) {
+        match pair.split_once('=') {
+            Some((_, value)) if value.contains('=') => return Err(InvalidArgs::Pair(pair.into())),
+            None => return Err(InvalidArgs::Pair(pair.to_owned())),
+            Some(("IgnoreUnknown", value)) => {
+                ignores = match &*value.to_ascii_lowercase() {
+                    "1" | "true" => true,
+                    "0" | "false" => false,
+                    _ => return Err(InvalidArgs::IgnoreUnknown(value.to_owned())),
+                };
+            }
+            Some((key, _)) if !KNOWN.contains(&key) => {
+                unknown.get_or_insert_with(|| key.to_owned());
+            }
+            Some(_) => {}
+        }
+    }
+    unknown.filter(|_| !ignores).map_or(Ok(()), |key| Err(InvalidArgs::Unknown(key)))
 }
 
 impl PodIdentity {
@@ -35,9 +75,27 @@ impl fmt::Display for PodIdentity {
     }
 }
 
+const KNOWN: [&str; 4] =
+    ["K8S_POD_INFRA_CONTAINER_ID", "K8S_POD_NAME", "K8S_POD_NAMESPACE", "K8S_POD_UID"];
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unknown_arguments_are_rejected_unless_they_are_to_be_ignored() {
+        let known = "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_INFRA_CONTAINER_ID=c";
+        for args in ["", known, "IgnoreUnknown=1;A=b", "A=b;IgnoreUnknown=TRUE"] {
+            assert_eq!(validate_args(args), Ok(()), "{args}");
+        }
+        for args in
+            ["A=b", "IgnoreUnknown=0;A=b", "IgnoreUnknown=maybe", "K8S_POD_NAME", "A=b=c;", ";"]
+        {
+            assert!(validate_args(args).is_err(), "{args}");
+        }
+        let error = validate_args("K8S_POD_NAMESPACE_InvalidKeyword=a").unwrap_err().to_string();
+        assert_eq!(error, "CNI_ARGS: unknown args [\"K8S_POD_NAMESPACE_InvalidKeyword\"]");
+    }
 
     #[test]
     fn arguments_of_runtimes_name_the_pod_in_any_order() {

@@ -75,7 +75,7 @@ pub enum InstallError {
     #[error("{}: its files change while they are read", .0.display())]
     Unsteady(PathBuf),
     /// Another program undoes the installation.
-    #[error("{file}: another program has removed {what} again and again; now the agent writes it once in {} s", BETWEEN_WRITES.as_secs())]
+    #[error("{file}: another program has removed or changed {what} again and again; now the agent writes it once in {} s", BETWEEN_WRITES.as_secs())]
     Fight {
         /// The file that is written.
         file: String,

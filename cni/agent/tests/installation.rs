@@ -96,11 +96,28 @@ fn program_that_removes_the_entry_all_the_time_is_named() {
     let mut removed = 0;
     node.wait_until("the file is named", |node| {
         removed += u32::from(fs::remove_file(node.own()).is_ok());
-        node.log().contains("00-istio-cni.conflist: another program has removed")
+        node.log().contains("00-istio-cni.conflist: another program has removed or changed")
     });
     assert!(removed <= 6, "{removed} writes at once");
     assert!(!node.is_ready());
     node.wait_until("it is installed again", Node::is_ready);
+}
+
+/// Another installer adds its plugin to the file that the runtime uses, which is ours.
+#[test]
+fn plugin_that_another_program_adds_behind_the_entry_stays() {
+    let node = Node::new();
+    let _agent = node.agent(&["--config-mode", "own"]);
+    node.wait_until("it is installed", Node::is_ready);
+    let mut list: Value = serde_json::from_str(&fs::read_to_string(node.own()).unwrap()).unwrap();
+    list["plugins"].as_array_mut().unwrap().push(serde_json::json!({"type": "rival"}));
+    fs::write(node.own(), list.to_string()).unwrap();
+    // The agent looks at both when one changes.
+    fs::remove_file(node.plugins().join("istio-cni")).unwrap();
+    node.wait_until("the plugin is back", |node| node.has_plugin() && node.is_ready());
+    assert_eq!(node.called(), ["bridge", "istio-cni", "rival"]);
+    fs::write(node.primary(), PRIMARY.replace("bridge", "ptp")).unwrap();
+    node.wait_until("the copy follows", |node| node.called() == ["ptp", "istio-cni"]);
 }
 
 #[test]
@@ -184,7 +201,8 @@ fn agents_of_two_versions_replace_the_plugin_a_few_times_only() {
     fs::write(&other, "another version").unwrap();
     let _agents = [node.agent(&[]), node.agent(&["--plugin", &other.display().to_string()])];
     node.wait_until("the fight is named", |node| {
-        node.log().contains("plugins/istio-cni: another program has removed the plugin again")
+        node.log()
+            .contains("plugins/istio-cni: another program has removed or changed the plugin again")
     });
     let inode = |node: &Node| fs::metadata(node.plugins().join("istio-cni")).unwrap().ino();
     let (mut last, mut changes) = (inode(&node), 0);

@@ -46,6 +46,8 @@ app.kubernetes.io/part-of: outrigger
 {{- $_ := set $env "CNI_CONF_NAME" "istio-cni.conf" }}
 {{- end }}
 {{- if ne .Values.configMode "auto" }}{{- $_ := set $env "CONFIG_MODE" .Values.configMode }}{{- end }}
+{{- if .Values.istioOwnedCNIConfig }}{{- $_ := set $env "ISTIO_OWNED_CNI_CONFIG" "true" }}{{- end }}
+{{- with .Values.istioOwnedCNIConfigFileName }}{{- $_ := set $env "ISTIO_OWNED_CNI_CONFIG_FILENAME" . }}{{- end }}
 {{- with .Values.cniConfFileName }}{{- $_ := set $env "CNI_CONF_NAME" . }}{{- end }}
 {{- if not .Values.chained }}{{- $_ := set $env "CHAINED_CNI_PLUGIN" "false" }}{{- end }}
 {{- if ne (join "," .Values.excludeNamespaces) "kube-system" }}

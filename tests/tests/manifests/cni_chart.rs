@@ -63,6 +63,12 @@ fn cni_chart_values_reach_their_place() {
             container("/imagePullPolicy"),
             json!("Always"),
         ),
+        (
+            json!({"hub": "r.example/n", "tag": 2, "pullPolicy": "Never", "global": {"tag": 1}}),
+            container("/image"),
+            json!("r.example/n/install-cni:2"),
+        ),
+        (json!({"pullPolicy": "Never"}), container("/imagePullPolicy"), json!("Never")),
         (json!({"cniBinDir": "/b"}), volume(0), json!("/b")),
         (json!({"cniConfDir": "/c", "global": {"platform": "k3s"}}), volume(2), json!("/c")),
         (json!({"global": {"platform": "k3d"}}), volume(0), json!("/bin")),
@@ -131,6 +137,12 @@ fn cni_chart_values_reach_their_place() {
     for (values, name, expected) in [
         (json!({"cniConfFileName": "10-a.conflist"}), "CNI_CONF_NAME", "10-a.conflist"),
         (json!({"configMode": "edit"}), "CONFIG_MODE", "edit"),
+        (json!({"istioOwnedCNIConfig": true}), "ISTIO_OWNED_CNI_CONFIG", "true"),
+        (
+            json!({"istioOwnedCNIConfigFileName": "0.conflist"}),
+            "ISTIO_OWNED_CNI_CONFIG_FILENAME",
+            "0.conflist",
+        ),
         (json!({"chained": false}), "CHAINED_CNI_PLUGIN", "false"),
         (json!({"excludeNamespaces": ["a", "b"]}), "EXCLUDE_NAMESPACES", "a,b"),
         (json!({"excludeNamespaces": []}), "EXCLUDE_NAMESPACES", ""),

@@ -116,6 +116,24 @@ impl ConfList {
         matches!((found.next(), found.next()), (Some((place, plugin)), None) if place > 0 && plugin.value == *entry)
     }
 
+    /// True if this is a copy of another list, with this entry behind its plugins. Plugins that other
+    /// programs have added behind the entry may follow.
+    pub fn is_copy_of(&self, other: &Self, entry: &Value) -> bool {
+        let copied = self.plugins.iter().map(|plugin| &plugin.value);
+        let own = other.plugins.iter().map(|plugin| &plugin.value);
+        let is_other = |plugin: &&Value| plugin["type"] != TYPE;
+        self.has_entry(entry)
+            && copied.take_while(is_other).eq(own.filter(is_other))
+            && self.without_plugins() == other.without_plugins()
+    }
+
+    /// Returns the members of the list but the plugins.
+    fn without_plugins(&self) -> Value {
+        let mut list: Value = serde_json::from_str(&self.text).unwrap_or_default();
+        list["plugins"].take();
+        list
+    }
+
     /// Returns the text with the entry as the last plugin, in place of all others of its type.
     pub fn with_entry(&self, entry: &str) -> Result<String, ConfListError> {
         let text = self.without_entries(|_| true);

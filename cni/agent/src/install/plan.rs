@@ -203,6 +203,12 @@ impl Installation {
             }
             (Place::Own, Some(Primary { file, list })) => {
                 let entry = copy_entry(&self.entry, Some(file));
+                let copy = folder
+                    .text(&self.own_file)
+                    .and_then(|text| ConfList::parse(&self.own_file, text).ok());
+                if copy.is_some_and(|copy| copy.is_copy_of(list, &entry)) {
+                    return Ok(Vec::new());
+                }
                 Ok(write(&self.own_file, with_entry(file, list, &entry)?))
             }
             (Place::DropIn, Some(Primary { file, list })) if list.is_closed => {
@@ -246,8 +252,13 @@ impl Installation {
             _ => {
                 let own: Vec<_> = self.own_files(folder).collect();
                 let mut ours: Vec<_> = own.iter().map(String::as_str).collect();
-                ours.extend([self.own_file.as_str(), STANDALONE]);
-                ours.extend(OWN_FILES);
+                ours.push(STANDALONE);
+                // A copy of Istio's agent that was killed is what the runtime uses, unless ours sorts
+                // before it.
+                if self.place == Place::Own {
+                    ours.push(&self.own_file);
+                    ours.extend(OWN_FILES);
+                }
                 folder.primary(&ours).map_err(NotYet::Invalid)
             }
         }
@@ -291,9 +302,8 @@ impl Installation {
         is_removed: impl Fn(&str, &Value) -> bool,
     ) -> impl Iterator<Item = FolderChange> {
         let own: Vec<_> = self.own_files(folder).collect();
-        let lists = folder.0.keys().filter(move |file| {
-            file.ends_with(".conflist") && !self.has_own_name(file) && !own.contains(file)
-        });
+        let lists =
+            folder.0.keys().filter(move |file| file.ends_with(".conflist") && !own.contains(file));
         lists.filter_map(move |file| {
             let text = folder.text(file)?;
             let list = ConfList::parse(file, text).ok()?;

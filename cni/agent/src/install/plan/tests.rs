@@ -269,6 +269,45 @@ fn plugin_that_wants_to_be_last_stays_behind_the_entry() {
 }
 
 #[test]
+fn own_copy_keeps_plugins_that_others_add_behind_the_entry() {
+    let mut folder = installed(&folder(&[("10-lab.conflist", PRIMARY)]), Place::Own);
+    let copy = folder.text("00-istio-cni.conflist").unwrap().to_owned();
+    let end = copy.rfind(']').unwrap();
+    let behind = format!("{}, {{\"type\": \"rival\"}}{}", copy[..end].trim_end(), &copy[end..]);
+    let mut with = |text: &str| {
+        folder.0.insert("00-istio-cni.conflist".to_owned(), Ok(text.to_owned()));
+        installation(Place::Own).changes(&folder)
+    };
+    assert_eq!(with(&behind), Ok(vec![]));
+    for other in [
+        behind.replace("istio-cni\"", "gone\""),
+        behind.replacen("{\"type\"", "{\"type\": \"first\"}, {\"type\"", 1),
+        behind.replace("\"lab\"", "\"other\""),
+    ] {
+        assert!(with(&other).is_ok_and(|changes| changes.len() == 1), "{other}");
+    }
+}
+
+/// It sorts before the primary, so the runtime uses it.
+#[test]
+fn copy_of_an_agent_of_istio_that_was_killed_is_the_primary() {
+    let istio =
+        PRIMARY.replace("}]", "}, {\"type\": \"istio-cni\", \"plugin_log_level\": \"info\"}]");
+    let before = folder(&[("02-istio-cni.conflist", &istio), ("10-lab.conflist", PRIMARY)]);
+    for place in [Place::DropIn, Place::Own, Place::Edit(None)] {
+        let mut folder = before.clone();
+        // Edited, it is known as ours, and goes in favour of the network's own file.
+        for _ in 0..2 {
+            folder = installed(&folder, place.clone());
+            let plugins = used(&folder).1.into_iter();
+            let entries: Vec<_> = plugins.filter(|it| it["type"] == TYPE).collect();
+            assert!(entries.len() == 1 && is_ours(&entries[0]), "{place:?}: {entries:?}");
+        }
+        assert_eq!(installation(place).changes(&folder), Ok(vec![]));
+    }
+}
+
+#[test]
 fn entry_of_istio_is_replaced_where_it_is_in_force_and_stays_elsewhere() {
     let istio =
         PRIMARY.replace("}]", "}, {\"type\": \"istio-cni\", \"plugin_log_level\": \"info\"}]");
