@@ -35,9 +35,10 @@ impl InjectionStatus {
         let mut status = serde_json::from_str(text).ok()?;
         go_types::spell_members(&MEMBERS, &mut status);
         let mut status: Self = serde_json::from_value(Value::Object(status)).ok()?;
-        for names in [&mut status.init_containers, &mut status.containers] {
+        let lists = [&mut status.init_containers, &mut status.containers];
+        for names in lists.into_iter().flatten() {
             // A container without a name is none of an injection.
-            names.iter_mut().for_each(|names| names.retain(|name| !name.is_empty()));
+            names.retain(|name| !name.is_empty());
         }
         Some(status)
     }
