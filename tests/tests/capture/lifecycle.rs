@@ -209,7 +209,7 @@ fn pod_without_address_is_rejected() {
     let namespace = e2e::netns::Namespace::create().unwrap();
     let output = namespace.run(|| istio_init().output()).unwrap().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("after the pod's network is set up"));
+    assert!(text(&output.stderr).contains("after the network is set up, or set --ip-families"));
 }
 
 #[test]
