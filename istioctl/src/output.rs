@@ -10,6 +10,8 @@ use local_files::replace_file;
 /// Output format.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum Form {
+    // Istio's name of the form in `proxy-config`.
+    #[value(alias = "short")]
     Table,
     Json,
 }

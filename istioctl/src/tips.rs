@@ -37,6 +37,11 @@ pub(super) fn usage_error(mut usage: clap::Error) -> String {
         Some(invalid) if usage.kind() == ErrorKind::UnknownArgument => invalid,
         _ => return usage.render().to_string(),
     };
+    if ISTIOS_FLAGS.contains(&&*invalid) {
+        usage.remove(ContextKind::SuggestedArg);
+        usage.remove(ContextKind::Suggested);
+        return hinted(&usage, ISTIOS_FLAG);
+    }
     let suggested = word(ContextKind::SuggestedArg);
     let suggested = suggested.as_ref().and_then(|flag| flag.split(['=', ' ']).next());
     if suggested.is_some_and(|flag| is_hidden(&command, flag) || !is_near(&invalid, flag)) {
@@ -89,6 +94,21 @@ fn is_hidden(command: &Command, flag: &str) -> bool {
         || command.get_subcommands().any(|inner| is_hidden(inner, flag))
 }
 
+const ISTIOS_FLAG: &str = "commands of Istio's istioctl have this flag, and this one does not; both \
+                           can be in PATH: this program is also called outrigger";
+/// Flags of Istio's `istioctl` without a counterpart.
+const ISTIOS_FLAGS: [&str; 10] = [
+    "--ignoreUnmeshed",
+    "--meshConfigFile",
+    "--remote-contexts",
+    "--revision",
+    "--verbose",
+    "--waypoint",
+    "--xds-via-agents",
+    "-f",
+    "-r",
+    "-v",
+];
 /// Commands of Istio's `istioctl` that install.
 const INSTALLING: [&str; 7] =
     ["install", "manifest", "operator", "profile", "uninstall", "upgrade", "verify-install"];

@@ -27,6 +27,7 @@ fn program_has_three_names() {
             &["tag", "set"],
             &["kube-injekt"],
             &["check-inject"],
+            &["analyze", "--verbose"],
             &["--version"],
         ] {
             let ran = folder.run(name, args);

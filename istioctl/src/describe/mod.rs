@@ -24,7 +24,7 @@ use self::description::{DescribedPod, PodDescription};
 use crate::cluster::{Cluster, ClusterClient};
 use crate::inputs::InputFlags;
 use crate::kube_inject::injection_flags::{InjectionFlags, InjectionInputs};
-use crate::kube_inject::workloads::injected_template;
+use crate::kube_inject::workloads::{injected_template, placed_errors};
 use crate::output::Form;
 use crate::{Failure, Streams, cluster, inputs, objects, output};
 
@@ -108,9 +108,9 @@ impl DescribePod {
             for document in Document::split(&file.text) {
                 match of_document(&document, &inputs, &services) {
                     Ok(found) => descriptions.extend(found),
-                    Err(error) => {
-                        errors.push(error.context(format!("{file}: document {}", document.number)));
-                    }
+                    Err(found) => errors.extend(found.into_iter().map(|error| {
+                        error.context(format!("{file}: document {}", document.number))
+                    })),
                 }
             }
         }
@@ -138,21 +138,26 @@ fn of_document(
     document: &Document<'_>,
     inputs: &InjectionInputs,
     services: &[Value],
-) -> anyhow::Result<Vec<PodDescription>> {
-    let manifest = Manifest::read_by_rules(document, &inputs.pod_templates)?;
-    let mut descriptions = Vec::new();
+) -> Result<Vec<PodDescription>, Vec<anyhow::Error>> {
+    let manifest = Manifest::read_by_rules(document, &inputs.pod_templates);
+    let manifest = manifest.map_err(|error| vec![error.into()])?;
+    let (mut descriptions, mut errors) = (Vec::new(), Vec::new());
     for template in manifest.pods() {
         let mut pod = manifest.pod(template).clone();
         let (mut skipped, mut warnings) = (None, Vec::new());
         if InjectionStatus::from_pod(&pod).is_none() {
-            match injected_template(inputs, &manifest, template)? {
-                InjectionOutcome::Injected(injection) => {
+            match injected_template(inputs, &manifest, template) {
+                Ok(InjectionOutcome::Injected(injection)) => {
                     warnings = injection.warnings;
                     pod = injection.pod;
                 }
-                InjectionOutcome::Skipped { reason, warnings: others } => {
+                Ok(InjectionOutcome::Skipped { reason, warnings: others }) => {
                     skipped = Some(reason.to_string());
                     warnings = others;
+                }
+                Err(error) => {
+                    errors.extend(placed_errors(error, document, &manifest, template));
+                    continue;
                 }
             }
         }
@@ -173,7 +178,7 @@ fn of_document(
         let services = services.iter().filter(is_near);
         descriptions.push(PodDescription::new(described, services, None));
     }
-    Ok(descriptions)
+    if errors.is_empty() { Ok(descriptions) } else { Err(errors) }
 }
 
 /// Describes a pod of the cluster.

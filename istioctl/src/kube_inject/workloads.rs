@@ -71,11 +71,7 @@ fn inject_all(
             Err(error) => {
                 let rejected =
                     FindingResult::Rejected { word: error.word(), message: error.to_string() };
-                errors.extend(faults(error).into_iter().map(|(path, error)| {
-                    let line = manifest.line_of(template, &path);
-                    let line = line.map_or(template.line, |line| document.line + line - 1);
-                    error.context(format!("line {line}: {}", Title(&template.workload)))
-                }));
+                errors.extend(placed_errors(error, document, manifest, template));
                 (rejected, Vec::new())
             }
         };
@@ -134,6 +130,20 @@ pub(crate) fn injected_template(
         rules: inputs.rules,
     };
     inject(&inputs.settings, target)
+}
+
+/// Returns the single errors of an injection, each with its line in the file and the workload.
+pub(crate) fn placed_errors(
+    error: InjectError,
+    document: &manifest::Document<'_>,
+    manifest: &Manifest<'_>,
+    template: &PodTemplate,
+) -> impl Iterator<Item = anyhow::Error> {
+    faults(error).into_iter().map(|(path, error)| {
+        let line = manifest.line_of(template, &path);
+        let line = line.map_or(template.line, |line| document.line + line - 1);
+        error.context(format!("line {line}: {}", Title(&template.workload)))
+    })
 }
 
 /// Splits an error into single errors, each with the keys that lead to its place in the pod

@@ -113,7 +113,20 @@ fn lossy(bytes: &[u8]) -> String {
 const SHOWN: [&str; 5] =
     ["hello-tproxy/00", "hello.cni/00", "gateway/00", "grpc-agent/00", "traffic-annotations/00"];
 
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
+    (
+        "rejected.yaml",
+        r"
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+  annotations:
+    traffic.sidecar.istio.io/includeInboundPorts: http
+    sidecar.istio.io/proxyCPU: many
+spec: {containers: [{name: web, image: web}]}
+",
+    ),
     ("web.yaml", WEB),
     ("ranges.yaml", RANGES),
     ("tproxy.yaml", TPROXY),
