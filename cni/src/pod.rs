@@ -32,25 +32,27 @@ pub enum InvalidArgs {
 /// Checks `CNI_ARGS`: pairs `KEY=VALUE` separated by `;`, with known keys unless `IgnoreUnknown` is
 /// `1` or `true`. Container runtimes set it.
 pub fn validate_args(cni_args: &str) -> Result<(), InvalidArgs> {
+    if cni_args.is_empty() {
+        return Ok(());
+    }
     let (mut unknown, mut ignores) = (None, false);
-    for pair in cni_args.split(';').filter(|_| !cni_args.is_empty()) {
-        match pair.split_once('=') {
-            Some((_, value)) if value.contains('=') => return Err(InvalidArgs::Pair(pair.into())),
-            None => return Err(InvalidArgs::Pair(pair.to_owned())),
-            Some(("IgnoreUnknown", value)) => {
-                ignores = match &*value.to_ascii_lowercase() {
-                    "1" | "true" => true,
-                    "0" | "false" => false,
-                    _ => return Err(InvalidArgs::IgnoreUnknown(value.to_owned())),
-                };
-            }
-            Some((key, _)) if !KNOWN.contains(&key) => {
-                unknown.get_or_insert_with(|| key.to_owned());
-            }
-            Some(_) => {}
+    for pair in cni_args.split(';') {
+        let split = pair.split_once('=').filter(|(_, value)| !value.contains('='));
+        let (key, value) = split.ok_or_else(|| InvalidArgs::Pair(pair.to_owned()))?;
+        if key == "IgnoreUnknown" {
+            ignores = match &*value.to_ascii_lowercase() {
+                "1" | "true" => true,
+                "0" | "false" => false,
+                _ => return Err(InvalidArgs::IgnoreUnknown(value.to_owned())),
+            };
+        } else if !KNOWN.contains(&key) {
+            unknown = unknown.or(Some(key));
         }
     }
-    unknown.filter(|_| !ignores).map_or(Ok(()), |key| Err(InvalidArgs::Unknown(key)))
+    match unknown {
+        Some(key) if !ignores => Err(InvalidArgs::Unknown(key.to_owned())),
+        _ => Ok(()),
+    }
 }
 
 impl PodIdentity {

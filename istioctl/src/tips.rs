@@ -37,18 +37,17 @@ pub(super) fn usage_error(mut usage: clap::Error) -> String {
         Some(invalid) if usage.kind() == ErrorKind::UnknownArgument => invalid,
         _ => return usage.render().to_string(),
     };
+    let suggested = word(ContextKind::SuggestedArg);
+    // Behind `--`, a flag would be the name of a file or a pod.
+    usage.remove(ContextKind::Suggested);
     if ISTIOS_FLAGS.contains(&&*invalid) {
         usage.remove(ContextKind::SuggestedArg);
-        usage.remove(ContextKind::Suggested);
         return hinted(&usage, ISTIOS_FLAG);
     }
-    let suggested = word(ContextKind::SuggestedArg);
     let suggested = suggested.as_ref().and_then(|flag| flag.split(['=', ' ']).next());
     if suggested.is_some_and(|flag| is_hidden(&command, flag) || !is_near(&invalid, flag)) {
         usage.remove(ContextKind::SuggestedArg);
     }
-    // Behind `--`, a flag would be the name of a file or a pod.
-    usage.remove(ContextKind::Suggested);
     let reads_files = usage.render().to_string().contains("--filename");
     if reads_files && Path::new(&invalid).exists() {
         return hinted(&usage, &format!("name files with -f: -f {invalid}"));

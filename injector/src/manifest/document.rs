@@ -59,8 +59,7 @@ impl<'a> Document<'a> {
                 finish(&part, position);
                 part = Part { start: position, line: line_number, state: State::Nothing };
             }
-            let rest = if separator { &bare[3..] } else { bare };
-            part.state = part.state.after(rest.trim(), bare);
+            part.state = part.state.after(bare);
             position += line.len();
             if is_marker(bare, "...") {
                 finish(&part, position);
@@ -77,9 +76,7 @@ impl Document<'_> {
     pub fn content_line(&self) -> usize {
         let mut state = State::Nothing;
         let lines = self.text.split_inclusive('\n').take_while(|line| {
-            let bare = line.trim_start_matches('\u{feff}');
-            let rest = if is_marker(bare, "---") { &bare[3..] } else { bare };
-            state = state.after(rest.trim(), bare);
+            state = state.after(line.trim_start_matches('\u{feff}'));
             state != State::Content
         });
         self.line + lines.count()
@@ -139,7 +136,9 @@ enum State {
 }
 
 impl State {
-    fn after(self, rest: &str, line: &str) -> Self {
+    /// Returns the state after a line without a byte order mark.
+    fn after(self, line: &str) -> Self {
+        let rest = if is_marker(line, "---") { &line[3..] } else { line }.trim();
         match self {
             Self::Content => Self::Content,
             _ if rest.is_empty() || rest.starts_with('#') || is_marker(line, "...") => self,

@@ -13,6 +13,11 @@ pub(crate) fn requested(pod: &Value) -> impl Iterator<Item = &str> {
     names.filter(|name| !name.is_empty())
 }
 
+/// Returns the requested names of templates that are not built in.
+pub(crate) fn requested_of_user(pod: &Value) -> impl Iterator<Item = &str> {
+    requested(pod).filter(|name| !BUILT_IN.contains(name))
+}
+
 /// True if there is an overlay of this name, beside the configuration's templates.
 pub fn exists(name: &str, templates: &BTreeMap<String, String>) -> bool {
     templates.contains_key(name) || BUILT_IN.contains(&name)
@@ -26,4 +31,4 @@ pub fn names(templates: &BTreeMap<String, String>) -> Vec<&str> {
     names
 }
 
-pub(crate) const BUILT_IN: [&str; 4] = ["gateway", "grpc-agent", "grpc-simple", "sidecar"];
+const BUILT_IN: [&str; 4] = ["gateway", "grpc-agent", "grpc-simple", "sidecar"];

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::inject::reinject::status::{InjectionStatus, STATUS};
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS};
-use crate::settings::template_names::{self, BUILT_IN};
+use crate::settings::template_names;
 
 /// Returns the doubt about a field that was removed although the author may have written it.
 pub(super) fn may_be_own(field: &str) -> Reason {
@@ -49,8 +49,7 @@ pub(super) fn absent_parts(
 
 /// Returns the doubts about templates of the user, which can change any field.
 pub(super) fn other_templates(injected: &Value) -> impl Iterator<Item = Reason> {
-    let others = template_names::requested(injected).filter(|name| !BUILT_IN.contains(name));
-    others.map(|name| {
+    template_names::requested_of_user(injected).map(|name| {
         not_recorded(format!(
             "the template {name} is not built in; labels, annotations and other fields that it \
              adds beside containers and volumes are kept"

@@ -12,7 +12,7 @@ use crate::kubernetes::pod_schema::PodList;
 use crate::overlay::gateway::UNPRIVILEGED_PORTS;
 use crate::settings::annotation_json;
 use crate::settings::annotations::key;
-use crate::settings::template_names::{self, BUILT_IN};
+use crate::settings::template_names;
 
 /// Removes the fields that injection adds beside containers. The containers of `pod` are already
 /// restored.
@@ -32,7 +32,7 @@ fn restore_volumes(pod: &mut Value, status: &InjectionStatus, doubts: &mut Vec<R
     let injected: HashSet<_> = status.volumes().iter().map(String::as_str).collect();
     let mounted = mounted(pod);
     // A template of the user may be what gives the sockets and certificates another source.
-    let is_custom = template_names::requested(pod).any(|name| !BUILT_IN.contains(&name));
+    let is_custom = template_names::requested_of_user(pod).next().is_some();
     let has_another_source = |volume: &Value, name: &str| {
         !(is_custom && REPLACEABLE.contains(&name)) && has_another_source(volume, name)
     };

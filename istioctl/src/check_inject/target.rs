@@ -167,12 +167,11 @@ async fn from_cluster(
     let resource = ApiResource::from_gvk(&gvk);
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &resource);
     let title = || format!("{} {namespace}/{name}", kind.title);
-    let object = match api.get(&name).await {
-        Err(kube::Error::Api(status)) if status.code == 404 && kind.template.is_empty() => {
-            let hint = format!("hint: for a Deployment, write deployment/{name}");
-            bail!("{}: {}; {hint}", title(), status.message)
+    let object = match api.get(&name).await.map_err(ClusterError::from) {
+        Err(error) if error.is_absent() && kind.template.is_empty() => {
+            bail!("{}: {error}; hint: for a Deployment, write deployment/{name}", title())
         }
-        object => object.map_err(ClusterError::from).with_context(title)?,
+        object => object.with_context(title)?,
     };
     let mut object = json!(object);
     let Some(template) = object.pointer_mut(kind.template) else {

@@ -50,8 +50,8 @@ pub(super) fn svg(graph: &MeshGraph) -> String {
 fn draw(svg: &mut Svg, service: &ServiceNode, port: &PortNode, row: u32) {
     let y = row + ROW / 2 + 4;
     svg.text("", 20, y - 7, port.callers.who());
-    if service.exported_to.is_some() {
-        svg.text("s", 20, y + 15, &fitted(&service.export(), 32));
+    if let Some(export) = service.export() {
+        svg.text("s", 20, y + 15, &fitted(&export, 32));
     }
     let class = if port.callers == Callers::Sidecars { "in" } else { "past" };
     if port.callers != Callers::NoEndpoint {

@@ -44,19 +44,17 @@ pub(super) enum Callers {
 }
 
 impl ServiceNode {
-    /// Returns the namespaces whose sidecars know it, in words; empty for all.
-    pub(super) fn export(&self) -> String {
-        match &self.exported_to {
-            None => String::new(),
-            Some(namespaces) if namespaces.is_empty() => "exported to none".to_owned(),
-            Some(namespaces) => format!("exported to {}", namespaces.join(", ")),
-        }
+    /// Returns the namespaces whose sidecars know it, in words; `None` for all.
+    pub(super) fn export(&self) -> Option<String> {
+        let namespaces = self.exported_to.as_ref()?.join(", ");
+        let namespaces = if namespaces.is_empty() { "none" } else { &namespaces };
+        Some(format!("exported to {namespaces}"))
     }
 
     /// Returns the callers of a port in words.
     pub(super) fn callers(&self, port: &PortNode) -> String {
-        let (who, export) = (port.callers.who(), self.export());
-        if export.is_empty() { who.to_owned() } else { format!("{who}, {export}") }
+        let who = port.callers.who();
+        self.export().map_or_else(|| who.to_owned(), |export| format!("{who}, {export}"))
     }
 }
 

@@ -46,28 +46,34 @@ pub(crate) fn validate(pod: &Value) -> Result<(), InjectError> {
         if !value.is_null() && objects != Some(true) {
             return wrong(&["spec", list], "a list of objects");
         }
-        for (index, item) in value.as_array().into_iter().flatten().enumerate() {
-            is_name(item, &["spec", list, &index.to_string()])?;
+        let mut items = value.as_array().into_iter().flatten().enumerate();
+        let nameless = items.find_map(|(index, item)| Some((index, item, wrong_name(item)?)));
+        if let Some((index, item, key)) = nameless {
+            return Err(not_a_string(&item[key], &["spec", list, &index.to_string(), key]));
         }
     }
-    is_name(&pod["metadata"], &["metadata"])
+    let metadata = &pod["metadata"];
+    wrong_name(metadata).map_or(Ok(()), |key| Err(not_a_string(&metadata[key], &["metadata", key])))
 }
 
-/// Checks that the `name` and the `namespace` of an object are strings, if it has them.
-fn is_name(object: &Value, path: &[&str]) -> Result<(), InjectError> {
+/// Returns the key of an object's `name` or `namespace` that is no string.
+fn wrong_name(object: &Value) -> Option<&'static str> {
     let mut keys = ["name", "namespace"].into_iter();
-    let wrong = keys.find(|key| !object[key].is_null() && !object[key].is_string());
-    let Some(key) = wrong else { return Ok(()) };
-    let (type_name, hint) = type_and_hint(&object[key]);
-    let path: Vec<_> = path.iter().chain([&key]).map(|&key| key.to_owned()).collect();
+    keys.find(|key| !object[key].is_null() && !object[key].is_string())
+}
+
+fn not_a_string(value: &Value, path: &[&str]) -> InjectError {
+    let (type_name, hint) = type_and_hint(value);
     let problem = format!("{} is {type_name}, not a string{hint}", path.join("."));
-    Err(InjectError::Form { path, problem })
+    InjectError::Form { path: path.iter().map(|&key| key.to_owned()).collect(), problem }
 }
 
 /// Warning about kernel parameters of the pod that a template's list replaces, as the API server
 /// merges it.
 pub(crate) fn replaced_sysctls(pod: &Value, overlays: &[(String, Value)]) -> Option<Reason> {
-    let sysctls = |pod: &'_ Value| pod["spec"]["securityContext"]["sysctls"].as_array().cloned();
+    fn sysctls(pod: &Value) -> Option<&Vec<Value>> {
+        pod["spec"]["securityContext"]["sysctls"].as_array()
+    }
     let own = sysctls(pod)?;
     let (template, _) = overlays.iter().find(|(_, overlay)| {
         sysctls(overlay).is_some_and(|list| own.iter().any(|sysctl| !list.contains(sysctl)))
