@@ -12,6 +12,7 @@ use istio_init::verify;
 use crate::answer::{CniError, Code};
 use crate::capture_request::{CaptureRequest, NetworkFacts};
 use crate::decision::invalid_request;
+use crate::node_hint;
 use crate::pod::PodIdentity;
 
 /// Plans the capture of a pod in this network namespace.
@@ -56,9 +57,9 @@ pub fn check(pod: &PodIdentity, plan: &Plan) -> Result<(), CniError> {
 
 fn rejected(pod: &PodIdentity, error: &KernelError) -> CniError {
     let text = error.to_string();
-    let (what, hint) = text.split_once("\nhint: ").unwrap_or((&text, ""));
+    let (what, hint) = node_hint::split(&text);
     let error = CniError::new(Code::Capture, format!("pod {pod}: capture of its traffic: {what}"));
-    if hint.is_empty() { error } else { error.hint(hint) }
+    hint.into_iter().fold(error, CniError::hint)
 }
 
 fn first_line(error: &KernelError) -> String {

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use crate::answer::{CniError, Code};
 use crate::capture_request::{ANNOTATION, CaptureRequest};
 use crate::network_config::NetworkConfig;
+use crate::node_hint;
 use crate::pod::PodIdentity;
 
 /// Decision about a pod.
@@ -75,16 +76,9 @@ pub fn decide(config: &NetworkConfig, pod: Option<&PodIdentity>) -> Result<Decis
 /// Returns the error about a capture request, with the hint of the setting if it has one.
 pub fn invalid_request(pod: &PodIdentity, error: &dyn fmt::Display) -> CniError {
     let text = error.to_string();
-    let (what, hint) = text.split_once("\nhint: ").unwrap_or((&text, REWRITTEN));
-    // Hints of istio-init are about the pod that it runs in.
-    let hint = match hint {
-        hint if hint.starts_with("run istio-init after") => BEHIND,
-        hint if hint.contains("/etc/passwd") || hint.contains("/etc/group") => NUMBER,
-        hint if hint.contains("--allow-host-network") => OF_A_NODE,
-        hint => hint,
-    };
+    let (what, hint) = node_hint::split(&text);
     CniError::new(Code::InvalidRequest, format!("pod {pod}: annotation {ANNOTATION}: {what}"))
-        .hint(hint)
+        .hint(hint.unwrap_or(REWRITTEN))
 }
 
 /// True if a plugin may have to capture a pod of another injector: its injection status lists the
@@ -110,9 +104,6 @@ fn needs_plugin(status: &str, annotations: &BTreeMap<String, String>) -> bool {
         || lists(PROXY) && !lists(CAPTURE_CONTAINER) && !is_uncaptured && !is_other_proxy
 }
 
-const BEHIND: &str = "the entry istio-cni has to be behind the plugin that makes the pod's network";
-const NUMBER: &str = "use the number: the plugin looks up no names of accounts";
-const OF_A_NODE: &str = "the traffic of a node is never captured";
 const NAMELESS: &str = "CNI_ARGS has no K8S_POD_NAMESPACE and K8S_POD_NAME in UTF-8, although the \
                         annotations are those of a pod with a sidecar";
 const PASSED_ARGS: &str = "container runtimes pass both; a tool that calls the plugin needs \

@@ -24,7 +24,8 @@ impl FolderWatch {
 
     /// Adds a folder. Adding it again changes nothing, unless another folder has its path now.
     pub fn add(&self, folder: &Path) -> io::Result<()> {
-        let changes = WatchFlags::CLOSE_WRITE
+        let changes = WatchFlags::ATTRIB
+            | WatchFlags::CLOSE_WRITE
             | WatchFlags::CREATE
             | WatchFlags::DELETE
             | WatchFlags::DELETE_SELF
@@ -62,6 +63,7 @@ impl FolderWatch {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
     use std::time::Duration;
 
     use tokio::time::timeout;
@@ -78,6 +80,8 @@ mod tests {
             fs::rename(folder.path().join(name), folder.path().join("c")).unwrap();
             timeout(Duration::from_secs(10), watch.changed()).await.unwrap().unwrap();
         }
+        fs::set_permissions(folder.path().join("c"), fs::Permissions::from_mode(0)).unwrap();
+        timeout(Duration::from_secs(10), watch.changed()).await.unwrap().unwrap();
         let quiet = timeout(Duration::from_millis(1), watch.changed()).await;
         assert!(quiet.is_err(), "no change since");
         assert!(watch.add(&folder.path().join("missing")).is_err());

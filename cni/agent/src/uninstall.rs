@@ -42,6 +42,11 @@ pub fn uninstall(arguments: &Arguments, purge: bool) -> Result<()> {
         files::change(&paths.conf_dir, change, paths.file_mode)?;
         tracing::info!("{conf_dir}: {change}");
     }
+    for network in folder.networks() {
+        // An agent that was killed before it wrote the drop-in has left it empty. It stays if it has
+        // files.
+        let _ = fs::remove_dir(paths.conf_dir.join(network));
+    }
     let naming = naming::configurations(&paths.conf_dir);
     let naming = naming.with_context(|| format!("--mounted-cni-net-dir {conf_dir}"))?;
     if changes.is_empty() && naming.is_empty() {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -203,6 +204,28 @@ fn refused_call_names_the_cause_and_programs_nothing() {
         let refused = call("ADD", namespace, &config).unwrap_err();
         assert_eq!(refused["code"], code, "{refused}");
         assert!(refused["msg"].as_str().unwrap().contains(cause), "{refused}: expected {cause}");
+    }
+    assert_eq!(pod.dump(), clean);
+}
+
+#[test]
+fn capability_that_the_runtime_lacks_is_named() {
+    let pod = Pod::create();
+    let clean = pod.dump();
+    let config = config(&request(&Settings::injected())).to_string();
+    let folder = tempfile::tempdir().unwrap();
+    for (capability, hint) in [
+        ("net_admin", "the container runtime, which needs NET_ADMIN and SYS_ADMIN"),
+        ("sys_admin", "entering it needs CAP_SYS_ADMIN"),
+    ] {
+        let limited = folder.path().join(capability);
+        let plugin = build("cni");
+        let script =
+            format!("#!/bin/sh\nexec setpriv --bounding-set=-{capability} {}\n", plugin.display());
+        fs::write(&limited, script).unwrap();
+        fs::set_permissions(&limited, fs::Permissions::from_mode(0o755)).unwrap();
+        let refused = call_program(&limited, "ADD", &path(&pod), &config).unwrap_err();
+        assert!(refused["details"].as_str().unwrap().ends_with(hint), "{refused}");
     }
     assert_eq!(pod.dump(), clean);
 }

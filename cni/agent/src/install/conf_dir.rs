@@ -39,6 +39,14 @@ impl ConfDir {
         self.0.get(file)?.as_deref().ok()
     }
 
+    /// Returns the names of the networks, which are those of the folders of drop-ins.
+    pub fn networks(&self) -> impl Iterator<Item = String> {
+        let lists = self.0.iter().filter(|(file, _)| is_loaded(file));
+        lists.filter_map(|(file, text)| {
+            ConfList::parse(file, text.as_ref().ok()?).ok().map(|list| list.name)
+        })
+    }
+
     /// Returns the paths of our drop-ins.
     pub fn drop_ins(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str).filter(|name| is_drop_in(name))

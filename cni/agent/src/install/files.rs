@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use local_files::{read_text_file, remove_if_present, replace_by_own, replace_regular_file};
@@ -93,6 +94,8 @@ pub fn change(folder: &Path, change: &FolderChange, mode: u32) -> Result<(), Fil
         }
         FolderChange::Edit { file, text } => {
             let path = folder.join(file);
+            // Of a file of another user, the mode stays too.
+            let mode = fs::metadata(&path).map_or(mode, |file| file.mode() & 0o777);
             replace_regular_file(&path, mode, &[text]).map_err(FileError::new(&path, "writing"))
         }
         FolderChange::Remove(file) => {
@@ -137,7 +140,6 @@ pub fn install_plugin(content: &[u8], folder: &Path) -> Result<(), FileError> {
 
 /// True if the file has this content, and the mode of a program.
 fn is_installed(path: &Path, content: &[u8]) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
     let Ok(metadata) = fs::metadata(path) else { return false };
     metadata.is_file()
         && metadata.len() == content.len() as u64
