@@ -3,14 +3,13 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::{BoolishValueParser, Resettable};
-use clap::{
-    Arg, ArgAction, ArgMatches, Args, CommandFactory as _, FromArgMatches, Parser, Subcommand,
-    ValueEnum,
-};
+use clap::builder::Resettable;
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
+use crate::absent_args::AbsentArgs;
 use crate::install::conf_dir::is_loaded;
 use crate::reconciler::RepairMode;
+use crate::switch::Switch as _;
 use cni::network_config::OnUnknown;
 use kube_access::names;
 
@@ -44,10 +43,7 @@ pub struct Arguments {
     )]
     pub log: String,
     /// Log as JSON
-    #[arg(long = "log_as_json", value_name = "true|false", num_args = 0..=1, require_equals = true,
-          default_value = "false", default_missing_value = "true", hide_possible_values = true,
-          value_parser = BoolishValueParser::new(), action = ArgAction::Set, global = true,
-          help_heading = "Logging")]
+    #[arg(long = "log_as_json", switch = false, global = true, help_heading = "Logging")]
     pub log_as_json: bool,
 }
 
@@ -143,10 +139,7 @@ pub struct NodeArgs {
     pub kubeconfig: Option<PathBuf>,
     /// Remove the taint cni.istio.io/not-ready from the node, once the plugin is installed and the
     /// pods were looked at
-    #[arg(long, env = "UNTAINT_NODE", num_args = 0..=1, require_equals = true,
-          default_value = "false", default_missing_value = "true",
-          value_parser = BoolishValueParser::new(), action = ArgAction::Set,
-          value_name = "true|false", hide_possible_values = true)]
+    #[arg(long, env = "UNTAINT_NODE", switch = false)]
     pub untaint_node: bool,
     /// Port of the metrics; 0 for none, because the agent uses the node's network
     #[arg(long, env = "MONITORING_PORT", value_name = "PORT", default_value = "0")]
@@ -165,16 +158,10 @@ pub struct ConfigurationArgs {
     #[arg(long, env = "CNI_CONF_NAME", value_name = "FILE", value_parser = file_name)]
     pub cni_conf_name: Option<String>,
     /// Chain the plugin behind others; `false` is --config-mode standalone
-    #[arg(long, env = "CHAINED_CNI_PLUGIN", num_args = 0..=1, require_equals = true,
-          default_value = "true", default_missing_value = "true",
-          value_parser = BoolishValueParser::new(), action = ArgAction::Set,
-          value_name = "true|false", hide_possible_values = true)]
+    #[arg(long, env = "CHAINED_CNI_PLUGIN", switch = true)]
     pub chained_cni_plugin: bool,
     /// Write a file of our own; `true` is --config-mode own
-    #[arg(long, env = "ISTIO_OWNED_CNI_CONFIG", num_args = 0..=1, require_equals = true,
-          default_value = "false", default_missing_value = "true",
-          value_parser = BoolishValueParser::new(), action = ArgAction::Set,
-          value_name = "true|false", hide_possible_values = true)]
+    #[arg(long, env = "ISTIO_OWNED_CNI_CONFIG", switch = false)]
     pub istio_owned_cni_config: bool,
     /// File to write with mode own; its name has to sort before the others
     #[arg(
@@ -186,10 +173,7 @@ pub struct ConfigurationArgs {
     )]
     pub istio_owned_cni_config_filename: String,
     /// Let the group of the file read a new configuration
-    #[arg(long, env = "CNI_CONF_GROUP_READ", num_args = 0..=1, require_equals = true,
-          default_value = "false", default_missing_value = "true",
-          value_parser = BoolishValueParser::new(), action = ArgAction::Set,
-          value_name = "true|false", hide_possible_values = true)]
+    #[arg(long, env = "CNI_CONF_GROUP_READ", switch = false)]
     pub cni_conf_group_read: bool,
     /// Namespaces whose pods are never captured
     #[arg(
@@ -246,28 +230,16 @@ pub enum ConfigMode {
 #[command(next_help_heading = "Repair")]
 pub struct RepairArgs {
     /// Look for pods that started without the plugin
-    #[arg(long, env = "REPAIR_ENABLED", num_args = 0..=1, require_equals = true,
-          default_value = "true", default_missing_value = "true",
-          value_parser = BoolishValueParser::new(), action = ArgAction::Set,
-          value_name = "true|false", hide_possible_values = true)]
+    #[arg(long, env = "REPAIR_ENABLED", switch = true)]
     pub repair_enabled: bool,
     /// Program their rules
-    #[arg(long, env = "REPAIR_REPAIR_PODS", num_args = 0..=1, require_equals = true,
-          default_value = "true", default_missing_value = "true",
-          value_parser = BoolishValueParser::new(), action = ArgAction::Set,
-          value_name = "true|false", hide_possible_values = true)]
+    #[arg(long, env = "REPAIR_REPAIR_PODS", switch = true)]
     pub repair_repair_pods: bool,
     /// Delete them; --repair-repair-pods goes first
-    #[arg(long, env = "REPAIR_DELETE_PODS", num_args = 0..=1, require_equals = true,
-          default_value = "false", default_missing_value = "true",
-          value_parser = BoolishValueParser::new(), action = ArgAction::Set,
-          value_name = "true|false", hide_possible_values = true)]
+    #[arg(long, env = "REPAIR_DELETE_PODS", switch = false)]
     pub repair_delete_pods: bool,
     /// Label them; the other two go first
-    #[arg(long, env = "REPAIR_LABEL_PODS", num_args = 0..=1, require_equals = true,
-          default_value = "false", default_missing_value = "true",
-          value_parser = BoolishValueParser::new(), action = ArgAction::Set,
-          value_name = "true|false", hide_possible_values = true)]
+    #[arg(long, env = "REPAIR_LABEL_PODS", switch = false)]
     pub repair_label_pods: bool,
     /// Key of the label
     #[arg(
@@ -303,95 +275,8 @@ impl RepairArgs {
     }
 }
 
-/// Flags of Istio's without effect, from the table of reasons.
-#[derive(Clone, Debug)]
-pub struct AbsentArgs {
-    given: Vec<&'static str>,
-}
-
-impl Args for AbsentArgs {
-    fn augment_args(command: clap::Command) -> clap::Command {
-        WITHOUT_EFFECT.iter().fold(command, |command, (flag, _)| {
-            let absent = Arg::new(*flag).long(*flag).hide(true);
-            command.arg(match *flag {
-                SWITCH => absent.num_args(0..=1).require_equals(true).default_missing_value("true"),
-                _ => absent,
-            })
-        })
-    }
-
-    fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for AbsentArgs {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let flags = WITHOUT_EFFECT.iter().map(|(flag, _)| *flag);
-        Ok(Self { given: flags.filter(|flag| matches.contains_id(flag)).collect() })
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
-/// Reasons why flags and variables of Istio's have no effect.
-pub(crate) const WITHOUT_EFFECT: &[(&str, &str)] = &[
-    ("kubeconfig-mode", NO_KUBECONFIG),
-    ("kube-ca-file", NO_KUBECONFIG),
-    (SWITCH, NO_KUBECONFIG),
-    ("log-level", "use --log"),
-    ("cni-network-config", "the entry follows from the other flags"),
-    ("cni-network-config-file", "the entry follows from the other flags"),
-    ("repair-sidecar-annotation", FIXED),
-    ("repair-init-container-name", FIXED),
-    ("repair-init-container-termination-message", FIXED),
-    ("repair-init-container-exit-code", FIXED),
-    ("repair-label-selectors", "every injected pod of the node is looked at"),
-    ("repair-field-selectors", "every injected pod of the node is looked at"),
-    ("log_output_level", "use --log"),
-    ("log_target", "the log is on stderr"),
-    ("log_caller", "use --log"),
-    ("log_stacktrace_level", "there are no stack traces"),
-    ("vklog", "use --log"),
-    ("ctrlz_port", "there is no introspection port"),
-];
-
-/// Variables of Istio's without a flag of the same name, and why they have no effect.
-pub(crate) const VARIABLES_WITHOUT_EFFECT: &[(&str, &str)] = &[
-    ("NATIVE_NFTABLES", "the plugin always uses nftables"),
-    ("FORCE_IPTABLES_BINARY", "the plugin always uses nftables"),
-    ("ALLOW_SWITCH_TO_HOST_NS", "the plugin never enters the node's namespace"),
-    ("AMBIENT_ENABLED", "only sidecars are captured"),
-];
-
 /// Variable whose empty value is one: it excludes no namespace.
 const EXCLUDED: &str = "EXCLUDE_NAMESPACES";
-/// The only one that needs no value.
-const SWITCH: &str = "skip-tls-verify";
-const NO_KUBECONFIG: &str = "no kubeconfig is left on the node";
-const FIXED: &str = "the injector's annotation, container and exit code are fixed";
-
-impl AbsentArgs {
-    /// Returns a warning for each flag, and for each variable of the environment, without effect.
-    pub fn warnings(&self, variable: impl Fn(&str) -> bool) -> Vec<String> {
-        let flags = WITHOUT_EFFECT.iter().filter(|(flag, _)| self.given.contains(flag));
-        let flags = flags.map(|(flag, reason)| format!("--{flag} has no effect: {reason}"));
-        // Istio's agent has a variable for each flag.
-        let of_flags = WITHOUT_EFFECT.iter().map(|(flag, reason)| (variable_of(flag), *reason));
-        let named = VARIABLES_WITHOUT_EFFECT.iter().map(|(name, reason)| ((*name).into(), *reason));
-        let set = of_flags.chain(named).filter(|(name, _): &(String, _)| variable(name));
-        flags.chain(set.map(|(name, reason)| format!("{name} has no effect: {reason}"))).collect()
-    }
-}
-
-/// Returns the variable of a flag: its name in upper case, with underscores.
-fn variable_of(flag: &str) -> String {
-    flag.to_uppercase().replace('-', "_")
-}
-
 /// Parses the name of a file in the configuration folder. An empty one is Istio's default.
 fn file_name(text: &str) -> Result<String, String> {
     if is_loaded(text) || text.is_empty() {
@@ -462,22 +347,5 @@ mod tests {
             let error = parse(value).unwrap_err().to_string();
             assert!(error.contains("--exclude-namespaces"), "{error}");
         }
-    }
-
-    #[test]
-    fn flags_of_istio_without_effect_are_named() {
-        let flags = ["install-cni", "--kubeconfig-mode=0600", "--log_output_level=info"];
-        let arguments = Arguments::try_parse_from(flags).unwrap();
-        let set = ["AMBIENT_ENABLED", "KUBE_CA_FILE"];
-        let warnings = arguments.absent.warnings(|name| set.contains(&name));
-        assert_eq!(
-            warnings,
-            [
-                "--kubeconfig-mode has no effect: no kubeconfig is left on the node",
-                "--log_output_level has no effect: use --log",
-                "KUBE_CA_FILE has no effect: no kubeconfig is left on the node",
-                "AMBIENT_ENABLED has no effect: only sidecars are captured",
-            ]
-        );
     }
 }

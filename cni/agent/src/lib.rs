@@ -1,5 +1,6 @@
 //! Node agent: installs the plugin, answers its questions, and repairs pods that started without it.
 
+pub mod absent_args;
 pub mod args;
 pub mod attachment;
 pub mod cli;
@@ -20,4 +21,5 @@ pub mod repair;
 mod retry;
 pub mod run;
 pub mod runtime_version;
+mod switch;
 pub mod uninstall;

@@ -3,7 +3,8 @@
 use clap::CommandFactory;
 use reference_pages::{Page, code};
 
-use crate::args::{Arguments, VARIABLES_WITHOUT_EFFECT, WITHOUT_EFFECT};
+use crate::absent_args::{VARIABLES_WITHOUT_EFFECT, WITHOUT_EFFECT};
+use crate::args::Arguments;
 use crate::cli::EXIT_CODES;
 use crate::metrics::METRICS;
 use crate::reconciler::EVENTS;
