@@ -13,7 +13,7 @@ use injector::settings::{Process, Settings};
 use injector::sources::config_maps::ConfigMaps;
 use kube::config::Kubeconfig;
 use kube::{Client, Config};
-use kube_access::{kubeconfig, names, with_causes};
+use kube_access::{kubeconfig, with_causes};
 
 use crate::Streams;
 use crate::client_flags::{ClientFlags, USUAL_KUBECONFIG};
@@ -51,14 +51,6 @@ pub(super) fn ask<T>(
         let client = client.context("creating a client for the cluster").context(name.clone())?;
         asks(Cluster { client, name }).await
     })
-}
-
-/// Parses `NAME` or `NAME.NAMESPACE` of a pod. Other text never becomes a part of a URL.
-pub(super) fn pod_name(text: &str) -> Result<String, String> {
-    if text.contains('/') {
-        return Err("want a pod; hint: `kubectl get pods` lists them".to_owned());
-    }
-    names::subdomain(text)
 }
 
 /// Divides `NAME` or `NAME.NAMESPACE`. With the namespace of a flag, a dot is part of the name; the

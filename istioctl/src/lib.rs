@@ -25,6 +25,7 @@ mod output;
 mod output_flags;
 mod parallel;
 mod pod_port;
+mod pod_target;
 mod printable;
 mod program;
 mod progress;
@@ -40,6 +41,7 @@ mod unified_diff;
 mod uninject;
 mod version;
 mod why;
+mod workload_kind;
 mod workload_patch;
 
 use std::ffi::OsString;

@@ -2,11 +2,13 @@
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
+use kube::Client;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, ClusterClient};
 use crate::control_plane::{DebugPages, Page};
 use crate::output::Form;
+use crate::pod_target::PodTarget;
 use crate::table::table;
 use crate::{Failure, Streams, cluster, output};
 
@@ -16,9 +18,10 @@ use crate::{Failure, Streams, cluster, output};
 /// has refused the newest ones and uses earlier ones. NOT SENT: it has not asked for them.
 #[derive(Debug, Args)]
 pub(super) struct ProxyStatus {
-    /// A pod, as NAME.NAMESPACE, or NAME with -n [default: all]
-    #[arg(value_name = "POD[.NAMESPACE]", value_parser = cluster::pod_name)]
-    pod: Option<String>,
+    /// A pod, as NAME.NAMESPACE, or NAME with -n; deployment/NAME is a pod of it that runs [default:
+    /// all]
+    #[arg(value_name = "[TYPE/]NAME[.NAMESPACE]", value_parser = PodTarget::parse)]
+    pod: Option<PodTarget>,
     /// Show the proxies of all namespaces, as without --namespace
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
@@ -36,41 +39,51 @@ impl ProxyStatus {
         streams: &mut Streams<'_>,
     ) -> Result<(), Failure> {
         let asked = cluster::ask(cluster_client.flags, async |Cluster { client, name }| {
-            let pages = self.pages.ask(client, cluster_client.control_plane, "/debug/syncz").await;
-            pages.context(name)
+            self.ask(client, cluster_client).await.context(name)
         });
+        let (pod, pages) = asked.map_err(Failure::from_error)?;
         let (mut proxies, mut errors) = (Vec::new(), Vec::new());
-        for Page { pod, content } in asked.map_err(Failure::from_error)? {
+        for Page { pod, content } in pages {
             match content {
                 Ok(content) => proxies.extend(connected(&pod, &content)),
                 Err(error) => errors.push(error),
             }
         }
-        proxies.retain(|proxy| self.selects(proxy, cluster_client.namespace));
+        proxies.retain(|proxy| is_selected(&proxy.name, pod.as_deref(), cluster_client.namespace));
         proxies.sort_by(|one, other| one.name.cmp(&other.name));
         let text = match self.output {
             Form::Table => table(HEADER, &proxies.iter().map(row).collect::<Vec<_>>()),
             Form::Json => format!("{:#}\n", proxies.iter().map(object).collect::<Value>()),
         };
         output::write(streams.output, &text).map_err(Failure::from_error)?;
-        if let Some(pod) = self.pod.as_ref().filter(|_| proxies.is_empty()) {
+        if let Some(pod) = pod.filter(|_| proxies.is_empty()) {
             errors.push(anyhow!("{pod} is not connected to the control plane"));
         }
         if errors.is_empty() { Ok(()) } else { Err(Failure::Errors(errors)) }
     }
 
-    /// True for a proxy of the named pod, or of the given namespace.
-    fn selects(&self, proxy: &Proxy, namespace: &str) -> bool {
-        let of_namespace = |name: &str| {
-            proxy.name.strip_suffix(namespace).is_some_and(|pod| {
-                pod.strip_suffix('.').is_some_and(|pod| name.is_empty() || pod == name)
-            })
+    /// Asks each pod of the control plane. Returns the name of the pod's proxy, too.
+    async fn ask(
+        &self,
+        client: Client,
+        cluster_client: ClusterClient<'_>,
+    ) -> anyhow::Result<(Option<String>, Vec<Page>)> {
+        let pod = match &self.pod {
+            Some(target) => Some(target.pod(&client, cluster_client.namespace).await?.to_string()),
+            None => None,
         };
-        match (&self.pod, namespace) {
-            (None, "") => true,
-            (Some(pod), "") => proxy.name == *pod,
-            (pod, _) => of_namespace(pod.as_deref().unwrap_or_default()),
-        }
+        let pages = self.pages.ask(client, cluster_client.control_plane, "/debug/syncz").await?;
+        Ok((pod, pages))
+    }
+}
+
+/// True for the proxy of the pod, or without one, for each one of the namespace; an empty namespace
+/// stands for all.
+fn is_selected(proxy: &str, pod: Option<&str>, namespace: &str) -> bool {
+    match pod {
+        Some(pod) => proxy == pod,
+        None if namespace.is_empty() => true,
+        None => proxy.strip_suffix(namespace).is_some_and(|pod| pod.ends_with('.')),
     }
 }
 
@@ -174,20 +187,13 @@ mod tests {
     #[test]
     fn proxies_are_selected_by_pod_and_namespace() {
         let proxies = connected("pilot-1", &json!([{"proxy": "a.shop"}, {"proxy": "b.backshop"}]));
-        let selected = |pod: Option<&str>, namespace: &str| -> Vec<String> {
-            let command = ProxyStatus {
-                pod: pod.map(str::to_owned),
-                all_namespaces: false,
-                pages: DebugPages::default(),
-                output: Form::Table,
-            };
-            let selected = proxies.iter().filter(|proxy| command.selects(proxy, namespace));
-            selected.map(|proxy| proxy.name.clone()).collect()
+        let selected = |pod, namespace| -> Vec<&str> {
+            let names = proxies.iter().map(|proxy| proxy.name.as_str());
+            names.filter(|name| is_selected(name, pod, namespace)).collect()
         };
         assert_eq!(selected(None, ""), ["a.shop", "b.backshop"]);
         assert_eq!(selected(None, "shop"), ["a.shop"]);
-        assert_eq!(selected(Some("a.shop"), ""), ["a.shop"]);
-        assert_eq!(selected(Some("a"), "shop"), ["a.shop"]);
-        assert!(selected(Some("b"), "shop").is_empty());
+        assert_eq!(selected(Some("a.shop"), "shop"), ["a.shop"]);
+        assert!(selected(Some("b.shop"), "shop").is_empty());
     }
 }

@@ -4,11 +4,13 @@ use std::fmt::Write as _;
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
+use kube::Client;
 use serde_json::Value;
 
 use crate::cluster::{Cluster, ClusterClient};
-use crate::control_plane::DebugPages;
+use crate::control_plane::{DebugPages, Page};
 use crate::output::Form;
+use crate::pod_target::{NamedPod, PodTarget};
 use crate::{Failure, Streams, cluster, output};
 
 /// Show the objects that a resource of a proxy was made from
@@ -18,9 +20,9 @@ pub(super) struct Why {
     /// Name of a cluster, listener or route table: `istioctl proxy-config` lists them
     #[arg(value_name = "RESOURCE")]
     resource: String,
-    /// The proxy's pod, as NAME.NAMESPACE, or NAME with -n
-    #[arg(long, value_name = "POD[.NAMESPACE]", value_parser = cluster::pod_name)]
-    proxy: String,
+    /// The proxy's pod, as NAME.NAMESPACE, or NAME with -n; deployment/NAME is a pod of it that runs
+    #[arg(long, value_name = "[TYPE/]NAME[.NAMESPACE]", value_parser = PodTarget::parse)]
+    proxy: PodTarget,
     #[command(flatten)]
     pages: DebugPages,
     /// Output format
@@ -34,21 +36,13 @@ impl Why {
         cluster_client: ClusterClient<'_>,
         streams: &mut Streams<'_>,
     ) -> Result<(), Failure> {
-        let proxy = match cluster_client.namespace {
-            "" => self.proxy.clone(),
-            namespace => format!("{}.{namespace}", self.proxy),
-        };
-        let query = form_urlencoded::Serializer::new(String::new())
-            .extend_pairs([("proxy", proxy.as_str()), ("resource", self.resource.as_str())])
-            .finish();
-        let path = format!("/debug/why?{query}");
-        let found = cluster::ask(cluster_client.flags, async |Cluster { client, name }| {
-            let pages = self.pages.ask(client, cluster_client.control_plane, &path).await;
-            pages.context(name)
+        let asked = cluster::ask(cluster_client.flags, async |Cluster { client, name }| {
+            self.ask(client, cluster_client).await.context(name)
         });
+        let (proxy, pages) = asked.map_err(Failure::from_error)?;
         let mut errors = Vec::new();
         // One replica has the proxy's stream; the others do not know it.
-        for page in found.map_err(Failure::from_error)? {
+        for page in pages {
             match page.content {
                 Ok(content) if content.as_array().is_some_and(|found| !found.is_empty()) => {
                     let text = match self.output {
@@ -65,6 +59,23 @@ impl Why {
             }
         }
         Err(Failure::Errors(errors))
+    }
+}
+
+impl Why {
+    /// Asks the control plane about the proxy of the pod.
+    async fn ask(
+        &self,
+        client: Client,
+        cluster_client: ClusterClient<'_>,
+    ) -> anyhow::Result<(NamedPod, Vec<Page>)> {
+        let proxy = self.proxy.pod(&client, cluster_client.namespace).await?;
+        let query = form_urlencoded::Serializer::new(String::new())
+            .extend_pairs([("proxy", proxy.to_string().as_str()), ("resource", &self.resource)])
+            .finish();
+        let path = format!("/debug/why?{query}");
+        let pages = self.pages.ask(client, cluster_client.control_plane, &path).await?;
+        Ok((proxy, pages))
     }
 }
 

@@ -5,7 +5,6 @@ mod pictures;
 mod reference;
 mod report;
 mod target;
-mod workload_kind;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +21,7 @@ use self::target::{CheckedPods, NAME_LABEL, Target};
 use crate::cluster::{Cluster, ClusterClient};
 use crate::inputs::InputFlags;
 use crate::output::PictureForm;
+use crate::pod_target::PodTarget;
 use crate::{Failure, Streams, cluster, output};
 
 /// Show which webhooks inject a pod, and why the others do not
@@ -39,8 +39,8 @@ use crate::{Failure, Streams, cluster, output};
 #[command(group(ArgGroup::new("pod").required(true).args(["target", "labels", "selector", "filename"])))]
 pub(super) struct CheckInject {
     /// A pod, or a workload as deployment/NAME, as NAME.NAMESPACE, or NAME with -n
-    #[arg(value_name = "[TYPE/]NAME[.NAMESPACE]")]
-    target: Option<String>,
+    #[arg(value_name = "[TYPE/]NAME[.NAMESPACE]", value_parser = PodTarget::parse)]
+    target: Option<PodTarget>,
     /// Labels of a pod, which need not exist
     #[arg(short, long, value_name = "KEY=VALUE,...")]
     labels: Option<String>,
@@ -110,7 +110,7 @@ impl CheckInject {
             return Target::parse_labels(labels).map_err(Failure::Usage);
         }
         if let Some(target) = &self.target {
-            return Target::parse(target, namespace).map_err(Failure::Usage);
+            return Ok(Target::object(target, namespace));
         }
         let files = self.files.read(streams).map_err(Failure::Errors)?;
         let pods = CheckedPods::parse(&files, self.files.pod_templates());

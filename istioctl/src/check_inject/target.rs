@@ -7,15 +7,15 @@ use injector::cluster::error::ClusterError;
 use injector::cluster::pods::{self, Selection};
 use injector::kubernetes::workload::Workload;
 use injector::manifest::{Document, Manifest, ManifestError, PodTemplateRule};
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::api::DynamicObject;
 use kube::{Api, Client};
-use kube_access::names;
 use serde_json::{Value, json};
 
-use super::workload_kind::WorkloadKind;
 use crate::inputs::InputFile;
+use crate::pod_target::PodTarget;
 use crate::progress::Progress;
-use crate::{Streams, cluster, inputs, objects};
+use crate::workload_kind::WorkloadKind;
+use crate::{Streams, inputs, objects};
 
 /// Pods to check.
 pub(super) enum Target {
@@ -57,17 +57,10 @@ pub(super) struct CheckedPods {
 }
 
 impl Target {
-    /// Parses `[TYPE/]NAME[.NAMESPACE]`.
-    pub(super) fn parse(target: &str, namespace: &str) -> Result<Self, String> {
-        let (kind, rest) = target.split_once('/').unwrap_or(("pod", target));
-        let kind = WorkloadKind::parse(kind)?;
-        let (name, namespace) = cluster::name_and_namespace(rest, namespace);
-        if name.is_empty() {
-            let hint = "deployment/NAME, or a pod's NAME";
-            return Err(format!("error: {target:?}: no name; hint: {hint}"));
-        }
-        names::subdomain(rest).map_err(|error| format!("error: {target:?}: {error}"))?;
-        Ok(Self::Object { kind, name: name.to_owned(), namespace: namespace.to_owned() })
+    /// Returns a target of the command line.
+    pub(super) fn object(target: &PodTarget, namespace: &str) -> Self {
+        let (name, namespace) = target.name_and_namespace(namespace);
+        Self::Object { kind: target.kind, name: name.to_owned(), namespace: namespace.to_owned() }
     }
 
     /// Parses `KEY=VALUE,...`.
@@ -163,8 +156,7 @@ async fn from_cluster(
     name: String,
     namespace: String,
 ) -> anyhow::Result<CheckedPod> {
-    let gvk = GroupVersionKind::gvk(kind.group, kind.version, kind.title);
-    let resource = ApiResource::from_gvk(&gvk);
+    let resource = kind.resource();
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &resource);
     let title = || format!("{} {namespace}/{name}", kind.title);
     let object = match api.get(&name).await.map_err(ClusterError::from) {

@@ -26,6 +26,7 @@ use crate::inputs::InputFlags;
 use crate::kube_inject::injection_flags::{InjectionFlags, InjectionInputs};
 use crate::kube_inject::workloads::{injected_template, placed_errors};
 use crate::output::Form;
+use crate::pod_target::{NamedPod, PodTarget};
 use crate::{Failure, Streams, cluster, inputs, objects, output};
 
 /// Describe a pod and its traffic
@@ -52,9 +53,9 @@ enum DescribeCommand {
 #[command(mut_arg("filename", |it| it.required(false)))]
 #[command(group(ArgGroup::new("described").required(true).args(["target", "filename"])))]
 struct DescribePod {
-    /// The pod, as NAME.NAMESPACE, or NAME with -n
-    #[arg(value_name = "NAME[.NAMESPACE]", value_parser = cluster::pod_name)]
-    target: Option<String>,
+    /// The pod, as NAME.NAMESPACE, or NAME with -n; deployment/NAME is a pod of it that runs
+    #[arg(value_name = "[TYPE/]NAME[.NAMESPACE]", value_parser = PodTarget::parse)]
+    target: Option<PodTarget>,
     #[command(flatten)]
     files: InputFlags,
     #[command(flatten)]
@@ -122,13 +123,11 @@ impl DescribePod {
 }
 
 fn described_in_cluster(
-    target: &str,
+    target: &PodTarget,
     cluster_client: ClusterClient<'_>,
 ) -> Result<PodDescription, Failure> {
-    let (name, namespace) = cluster::name_and_namespace(target, cluster_client.namespace);
     let described = cluster::ask(cluster_client.flags, async |Cluster { client, name: at }| {
-        let namespace = if namespace.is_empty() { client.default_namespace() } else { namespace };
-        described(&client, namespace, name).await.context(at)
+        described(&client, target, cluster_client.namespace).await.context(at)
     });
     described.map_err(Failure::from_error)
 }
@@ -182,7 +181,12 @@ fn of_document(
 }
 
 /// Describes a pod of the cluster.
-async fn described(client: &Client, namespace: &str, name: &str) -> anyhow::Result<PodDescription> {
+async fn described(
+    client: &Client,
+    target: &PodTarget,
+    namespace: &str,
+) -> anyhow::Result<PodDescription> {
+    let NamedPod { namespace, name } = &target.pod(client, namespace).await?;
     let title = || format!("Pod {namespace}/{name}");
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let pod = json!(pods.get(name).await.map_err(ClusterError::from).with_context(title)?);

@@ -7,14 +7,15 @@ use clap::{ArgGroup, Args};
 use serde_json::Value;
 
 use crate::cluster::{self, Cluster, ClusterClient};
+use crate::pod_target::{NamedPod, PodTarget};
 use crate::{Failure, pod_port};
 
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("origin").required(true)))]
 pub(super) struct Source {
-    /// A pod, as NAME.NAMESPACE, or NAME with -n
-    #[arg(value_name = "POD[.NAMESPACE]", group = "origin", value_parser = cluster::pod_name)]
-    pod: Option<String>,
+    /// A pod, as NAME.NAMESPACE, or NAME with -n; deployment/NAME is a pod of it that runs
+    #[arg(value_name = "[TYPE/]NAME[.NAMESPACE]", group = "origin", value_parser = PodTarget::parse)]
+    pod: Option<PodTarget>,
     /// A file with the dump of Envoy's admin interface
     #[arg(short, long, value_name = "FILE", group = "origin")]
     file: Option<PathBuf>,
@@ -59,16 +60,13 @@ impl Source {
             let text = std::fs::read(file).with_context(|| origin.clone())?;
             return Ok((origin, text));
         }
-        let given = self.pod.as_deref().unwrap_or_default();
-        cluster::ask(cluster_client.flags, async |Cluster { client, name }| {
-            let (pod, namespace) = cluster::name_and_namespace(given, cluster_client.namespace);
-            let namespace = match namespace {
-                "" => client.default_namespace().to_owned(),
-                given => given.to_owned(),
-            };
-            let read = pod_port::get(client, &namespace, pod, self.proxy_admin_port, path).await;
-            let origin = format!("pod {namespace}/{pod}: {path}");
-            Ok((origin, read.context(name)?))
+        let target = self.pod.as_ref().context("neither a pod nor a file")?;
+        cluster::ask(cluster_client.flags, async |Cluster { client, name: at }| {
+            let pod = target.pod(&client, cluster_client.namespace).await;
+            let NamedPod { namespace, name } = pod.with_context(|| at.clone())?;
+            let read = pod_port::get(client, &namespace, &name, self.proxy_admin_port, path).await;
+            let origin = format!("pod {namespace}/{name}: {path}");
+            Ok((origin, read.context(at)?))
         })
     }
 }

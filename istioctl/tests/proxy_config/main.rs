@@ -59,8 +59,8 @@ fn json_is_what_envoy_has() {
 fn wrong_origin_is_named_with_a_hint() {
     let here = |name: &str| folder().join(name).display().to_string();
     for (words, code, said) in [
-        (vec!["cluster".to_owned()], 2, "POD[.NAMESPACE]"),
-        (vec!["cluster".to_owned(), "deployment/web".to_owned()], 2, "kubectl get pods"),
+        (vec!["cluster".to_owned()], 2, "[TYPE/]NAME[.NAMESPACE]"),
+        (vec!["cluster".to_owned(), "service/web".to_owned()], 2, "is not a kind with pods"),
         (vec!["c".to_owned(), "-f".to_owned(), here("none")], 1, "No such file"),
         (vec!["c".to_owned(), "-f".to_owned(), here("main.rs")], 1, "main.rs: not JSON"),
         (

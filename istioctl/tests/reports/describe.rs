@@ -38,19 +38,39 @@ pub(crate) fn describes_a_pod(server: &ApiServers) {
             ]},
         }),
     );
-    let addresses = json!({"status": {"podIP": "10.1.2.3", "podIPs": [{"ip": "10.1.2.3"}]}});
+    for (name, label) in [("web", "web"), ("idle", "idle")] {
+        let labels = json!({"app": label});
+        let container = json!({"name": "app", "image": "app"});
+        shop.fixture.apply(&json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": name, "namespace": "described"},
+            "spec": {
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+            },
+        }));
+    }
+    let addresses = json!({"status": {
+        "phase": "Running", "podIP": "10.1.2.3", "podIPs": [{"ip": "10.1.2.3"}],
+    }});
     let patch = addresses.to_string();
     let status = ["--subresource", "status", "--type", "merge", "-p", patch.as_str()];
     shop.kubectl(&[&["patch", "pod", "web", "-n", "described"][..], &status].concat(), "");
     let mut shown = String::new();
-    for args in [&["web.described"][..], &["early", "-n", "described"], &["gone.described"]] {
+    for args in [
+        &["web.described"][..],
+        &["early", "-n", "described"],
+        &["gone.described"],
+        &["deploy/idle.described"],
+        &["service/web.described"],
+    ] {
         let (code, output, messages) = shop.istioctl(&[&["x", "describe", "pod"], args].concat());
         let messages = Shop::shown(&messages, server.admin_kubeconfig().to_str().unwrap());
         let (args, code) = (args.join(" "), code.unwrap());
         writeln!(shown, "$ describe pod {args}\n{output}{messages}exit {code}\n").unwrap();
     }
     insta::assert_snapshot!("describe", shown);
-    let json = shop.output(&["x", "describe", "pod", "web.described", "-o", "json"]);
+    let json = shop.output(&["x", "describe", "pod", "deployment/web.described", "-o", "json"]);
     let described: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(described[0]["capture"]["families"], json!(["IPv4"]));
 
@@ -59,5 +79,6 @@ pub(crate) fn describes_a_pod(server: &ApiServers) {
         let picture = shop.output(&args);
         assert!(picture.starts_with(start) && picture.contains("istio-proxy"), "{picture}");
     }
-    shop.kubectl(&["delete", "service", "web", "-n", "described"], "");
+    let remains = ["service/web", "deployment/web", "deployment/idle", "-n", "described"];
+    shop.kubectl(&[&["delete"][..], &remains].concat(), "");
 }

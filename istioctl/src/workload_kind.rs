@@ -1,10 +1,13 @@
 //! Kinds of objects with pods, by the names that kubectl knows.
 
+use kube::api::{ApiResource, GroupVersionKind};
+
 /// A kind that is a pod or has a pod template.
+#[derive(Debug)]
 pub(super) struct WorkloadKind {
     names: &'static [&'static str],
-    pub(super) group: &'static str,
-    pub(super) version: &'static str,
+    group: &'static str,
+    version: &'static str,
     pub(super) title: &'static str,
     /// Path of the pod template; empty for a pod.
     pub(super) template: &'static str,
@@ -15,11 +18,13 @@ impl WorkloadKind {
         let known = KINDS.iter().find(|kind| kind.names.contains(&word));
         known.ok_or_else(|| {
             let names: Vec<_> = KINDS.iter().map(|kind| kind.names[0]).collect();
-            format!(
-                "error: {word:?} is not a kind with pods; hint: use one of {}",
-                names.join(", ")
-            )
+            format!("{word:?} is not a kind with pods; hint: use one of {}", names.join(", "))
         })
+    }
+
+    /// Returns the resource of the API.
+    pub(super) fn resource(&self) -> ApiResource {
+        ApiResource::from_gvk(&GroupVersionKind::gvk(self.group, self.version, self.title))
     }
 }
 
