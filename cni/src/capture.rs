@@ -15,16 +15,17 @@ use crate::decision::invalid_request;
 use crate::node_hint;
 use crate::pod::PodIdentity;
 
-/// Plans the capture of a pod in this network namespace.
+/// Plans the capture of a pod in this network namespace. `origin` is where the request comes from.
 pub fn plan(
     pod: &PodIdentity,
+    origin: &str,
     request: &CaptureRequest,
     name_servers: Option<Vec<IpAddr>>,
 ) -> Result<Plan, CniError> {
     let addresses = address::addresses().map_err(|error| rejected(pod, &error))?;
     let host = host_namespace::host_evidence().map_err(|error| first_line(&error));
     let facts = NetworkFacts { addresses, name_servers, host };
-    request.plan(&facts).map_err(|error| invalid_request(pod, &error))
+    request.plan(&facts).map_err(|error| invalid_request(pod, origin, &error))
 }
 
 /// Programs the plan in this network namespace in one transaction. Equal rules stay untouched.

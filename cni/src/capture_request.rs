@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use istio_init::args::flags::{FLAGS, Flag};
 use istio_init::args::{Args, Source};
 use istio_init::config::host_evidence::HostEvidence;
-use istio_init::config::{Config, InvalidConfig, NameServers, PodEnvironment};
+use istio_init::config::{Config, InvalidConfig, NameServers, Outbound, PodEnvironment};
 use istio_init::plan::{Plan, plan};
 use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
@@ -49,6 +49,16 @@ pub enum InvalidRequest {
     /// The annotation is not a request in JSON.
     #[error("it is not a capture request: {0}")]
     Json(#[from] serde_json::Error),
+    /// The rules would be too many.
+    #[error(
+        "{interfaces} interfaces and {ranges} ranges need a rule each for each other; use fewer"
+    )]
+    TooManyRules {
+        /// Interfaces whose traffic counts as outbound.
+        interfaces: usize,
+        /// Ranges to capture.
+        ranges: usize,
+    },
     /// The arguments are not those of `istio-init`.
     #[error("its arguments are invalid: {0}")]
     Usage(String),
@@ -72,6 +82,13 @@ impl CaptureRequest {
         Ok(serde_json::from_str(annotation)?)
     }
 
+    /// Returns the request unless it is longer than an annotation may be.
+    pub fn within_limit(self) -> Result<Self, InvalidRequest> {
+        let texts = self.args.iter().chain(self.env.iter().flat_map(|(name, value)| [name, value]));
+        let bytes = texts.map(String::len).sum();
+        if bytes > MOST_BYTES { Err(InvalidRequest::TooLong(bytes)) } else { Ok(self) }
+    }
+
     /// Plans the rules of the request, as `istio-init` does for the same arguments in the pod.
     ///
     /// If the name servers are unknown and DNS is captured, queries to every server are.
@@ -92,6 +109,12 @@ impl CaptureRequest {
             ..PodEnvironment::default()
         };
         let (mut config, _) = Config::read(&args, &pod)?;
+        if let (interfaces, Outbound::Only(ranges)) =
+            (config.virtual_interfaces.len(), &config.outbound)
+            && interfaces.saturating_mul(ranges.len()) > MOST_RULES
+        {
+            return Err(InvalidRequest::TooManyRules { interfaces, ranges: ranges.len() });
+        }
         // Of no server, `istio-init` captures no DNS. Here, the runtime has passed none.
         if args.is_on(Flag::RedirectDns) && config.dns.is_none() {
             config.dns = Some(NameServers::All);
@@ -127,6 +150,8 @@ const REJECTED: [Flag; 5] = [
 
 /// Longest annotation.
 const MOST_BYTES: usize = 64 * 1024;
+/// Most pairs of an interface and a range.
+const MOST_RULES: usize = 100_000;
 
 #[cfg(test)]
 mod tests {

@@ -66,18 +66,19 @@ pub fn decide(config: &NetworkConfig, pod: Option<&PodIdentity>) -> Result<Decis
     match annotations.get(ANNOTATION) {
         Some(text) => match CaptureRequest::parse(text) {
             Ok(request) => Ok(Decision::Capture(request)),
-            Err(error) => Err(invalid_request(pod, &error)),
+            Err(error) => Err(invalid_request(pod, OF_ANNOTATION, &error)),
         },
         None if needs_plugin(status, annotations) => Ok(Decision::Ask(AskReason::NoRequest)),
         None => Ok(Decision::Pass(PassReason::NotByPlugin)),
     }
 }
 
-/// Returns the error about a capture request, with the hint of the setting if it has one.
-pub fn invalid_request(pod: &PodIdentity, error: &dyn fmt::Display) -> CniError {
+/// Returns the error about a capture request, with the hint of the setting if it has one. `origin` is
+/// where it comes from.
+pub fn invalid_request(pod: &PodIdentity, origin: &str, error: &dyn fmt::Display) -> CniError {
     let text = error.to_string();
     let (what, hint) = node_hint::split(&text);
-    CniError::new(Code::InvalidRequest, format!("pod {pod}: annotation {ANNOTATION}: {what}"))
+    CniError::new(Code::InvalidRequest, format!("pod {pod}: {origin}: {what}"))
         .hint(hint.unwrap_or(REWRITTEN))
 }
 
@@ -109,8 +110,12 @@ const NAMELESS: &str = "CNI_ARGS has no K8S_POD_NAMESPACE and K8S_POD_NAME in UT
 const PASSED_ARGS: &str = "container runtimes pass both; a tool that calls the plugin needs \
                            CNI_ARGS=K8S_POD_NAMESPACE=…;K8S_POD_NAME=…";
 /// Hint about a request that no setting of the pod explains.
-const REWRITTEN: &str = "the injector writes this annotation; correct the pod's other annotations, \
-                         and create it anew";
+const REWRITTEN: &str = "the injector writes the request; correct the pod's other annotations, and \
+                         create it anew";
+/// Origin of a request that the injector has written.
+pub const OF_ANNOTATION: &str = "annotation sidecar.outrigger.io/capture";
+/// Origin of a request of a pod of another injector.
+pub const OF_AGENT: &str = "its capture, as the node agent derives it";
 /// Annotation of every injected pod.
 pub const STATUS: &str = "sidecar.istio.io/status";
 /// Annotation with the mode of the capture.

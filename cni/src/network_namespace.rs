@@ -41,10 +41,10 @@ impl NamespaceError {
             Self::Enter(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 Some("entering it needs CAP_SYS_ADMIN")
             }
-            Self::Open(_) | Self::NotANamespace => {
+            Self::Open(_) | Self::NotANamespace | Self::Enter(_) => {
                 Some("the runtime has to pass the path of the pod's network namespace")
             }
-            Self::Enter(_) | Self::Own(_) => None,
+            Self::Own(_) => Some("the plugin needs /proc"),
         }
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::answer::{self, CniError, Code, LATEST};
 use crate::call::{Call, Command};
 use crate::capture_request::CaptureRequest;
-use crate::decision::{AskReason, Decision, decide};
+use crate::decision::{AskReason, Decision, OF_AGENT, OF_ANNOTATION, decide};
 use crate::network_config::{NetworkConfig, OnUnknown, version_of};
 use crate::pod::PodIdentity;
 use crate::question::{self, AskError};
@@ -95,8 +95,8 @@ fn run(call: &Call, input: impl Read) -> Result<String, FailedCall> {
 /// Answers ADD or CHECK.
 fn answer(call: &Call, input: &[u8], version: &str) -> Result<String, CniError> {
     let config = NetworkConfig::parse(input)?;
-    if let Some((pod, request)) = request(&config, call.pod.as_ref())? {
-        capture(call, &config, pod, &request)?;
+    if let Some(captured) = captured_pod(&config, call.pod.as_ref())? {
+        capture(call, &config, &captured)?;
     }
     Ok(match call.command {
         Command::Add => answer::add(version, config.previous_result.as_deref()),
@@ -116,39 +116,47 @@ fn read(input: impl Read) -> Result<Vec<u8>, CniError> {
     Ok(bytes)
 }
 
+/// A pod whose traffic is captured.
+struct CapturedPod<'a> {
+    pod: &'a PodIdentity,
+    request: CaptureRequest,
+    /// Where the request comes from.
+    origin: &'static str,
+}
+
 /// Returns the pod and its capture request; `None` if it is left as it is.
-fn request<'a>(
+fn captured_pod<'a>(
     config: &NetworkConfig,
     pod: Option<&'a PodIdentity>,
-) -> Result<Option<(&'a PodIdentity, CaptureRequest)>, CniError> {
+) -> Result<Option<CapturedPod<'a>>, CniError> {
     let decision = decide(config, pod)?;
     let Some(pod) = pod else { return Ok(None) };
-    let request = match decision {
-        Decision::Pass(_) => None,
-        Decision::Capture(request) => Some(request),
+    let (request, origin) = match decision {
+        Decision::Pass(_) => (None, ""),
+        Decision::Capture(request) => (Some(request), OF_ANNOTATION),
         Decision::Ask(reason) => match question::ask(&config.run_dir, pod) {
             Err(AskError::Undecided(_))
                 if reason == AskReason::NoAnnotations && config.on_unknown == OnUnknown::Pass =>
             {
-                None
+                (None, "")
             }
-            answer => answer?,
+            answer => (answer?, OF_AGENT),
         },
     };
-    Ok(request.map(|request| (pod, request)))
+    Ok(request.map(|request| CapturedPod { pod, request, origin }))
 }
 
 /// Programs or checks the capture in the pod's network namespace, in which this thread stays.
 fn capture(
     call: &Call,
     config: &NetworkConfig,
-    pod: &PodIdentity,
-    request: &CaptureRequest,
+    captured: &CapturedPod<'_>,
 ) -> Result<(), CniError> {
+    let CapturedPod { pod, request, origin } = captured;
     if let Some(namespace) = &call.network_namespace {
         enter(namespace)?;
     }
-    let plan = capture::plan(pod, request, config.name_servers()?)?;
+    let plan = capture::plan(pod, origin, request, config.name_servers()?)?;
     match call.command {
         Command::Check => capture::check(pod, &plan),
         _ => capture::program(pod, &plan),

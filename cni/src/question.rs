@@ -105,7 +105,8 @@ fn exchange(socket: &Path, pod: PodIdentity) -> io::Result<AgentAnswer> {
     Ok(serde_json::from_slice(&answer)?)
 }
 
-const CHECK_AGENT: &str = "check the pod of install-cni on this node; the kubelet tries again";
+const CHECK_AGENT: &str =
+    "check the pod istio-cni-node of this node (install-cni); the kubelet tries again";
 /// File of the socket in the run folder.
 pub const SOCKET: &str = "agent.sock";
 /// Time limit of the answer.

@@ -33,6 +33,11 @@ impl WriteBudget {
         Ok(())
     }
 
+    /// Gives back a write that failed.
+    pub fn give_back(&mut self) {
+        self.left = self.burst.min(self.left + 1);
+    }
+
     fn refill(&mut self, now: Timestamp) {
         // After a clock was set back, writes must not wait until it has caught up.
         if now < self.counted {
@@ -53,6 +58,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn failed_write_counts_as_none() {
+        let mut budget = WriteBudget::new(1, SignedDuration::from_secs(5), at(0));
+        for _ in 0..3 {
+            assert_eq!(budget.take(at(0)), Ok(()));
+            budget.give_back();
+        }
+        assert_eq!(budget.take(at(0)), Ok(()));
+        assert!(budget.take(at(0)).is_err());
+    }
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()

@@ -1,6 +1,5 @@
 //! Issues, rotates and publishes the certificates of an admission webhook.
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use kube_access::with_causes;
@@ -9,11 +8,7 @@ use webhook_certs::cli;
 #[expect(clippy::print_stderr, reason = "the log may be turned off")]
 fn main() -> ExitCode {
     let command = cli::Cli::from_process();
-    tracing_subscriber::fmt()
-        .with_env_filter(command.log_filter())
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
+    command.log.install(false);
     // Fails only if a provider is installed already, which then applies.
     let _ = rustls::crypto::ring::default_provider().install_default();
     match cli::run(command) {

@@ -11,7 +11,7 @@ use crate::install::conf_dir::is_loaded;
 use crate::reconciler::RepairMode;
 use crate::switch::Switch as _;
 use cni::network_config::OnUnknown;
-use kube_access::names;
+use kube_access::{LogFilter, names};
 
 /// Install the CNI plugin istio-cni on a node, keep it installed, and repair pods that started without it
 #[derive(Clone, Debug, Parser)]
@@ -32,7 +32,7 @@ pub struct Arguments {
     /// Flags of Istio's without effect.
     #[command(flatten)]
     pub absent: AbsentArgs,
-    /// Filter of the log on stderr, in the syntax of tracing's filters
+    /// Filter of the log on stderr: LEVEL, or TARGET=LEVEL of tracing, or SCOPE:LEVEL of Istio
     #[arg(
         long,
         env = "LOG",
@@ -41,7 +41,7 @@ pub struct Arguments {
         global = true,
         help_heading = "Logging"
     )]
-    pub log: String,
+    pub log: LogFilter,
     /// Log as JSON
     #[arg(long = "log_as_json", switch = false, global = true, help_heading = "Logging")]
     pub log_as_json: bool,
@@ -122,6 +122,7 @@ pub struct NodeArgs {
         env = "CNI_AGENT_RUN_DIR",
         value_name = "DIR",
         default_value = "/var/run/istio-cni",
+        value_parser = absolute,
         global = true
     )]
     pub cni_agent_run_dir: PathBuf,
@@ -188,6 +189,13 @@ pub struct ConfigurationArgs {
     /// Outcome for a pod if neither the runtime passes annotations nor this agent answers
     #[arg(long, env = "ON_UNKNOWN", value_name = "OUTCOME", default_value = "fail")]
     pub on_unknown: UnknownPod,
+}
+
+impl ConfigurationArgs {
+    /// Returns the namespaces whose pods are never captured.
+    pub fn excluded(&self) -> Vec<String> {
+        self.exclude_namespaces.iter().filter(|name| !name.is_empty()).cloned().collect()
+    }
 }
 
 /// Outcome for a pod that cannot be recognised.
@@ -277,6 +285,12 @@ impl RepairArgs {
 
 /// Variable whose empty value is one: it excludes no namespace.
 const EXCLUDED: &str = "EXCLUDE_NAMESPACES";
+/// Parses the path of a folder, which another program reads too.
+fn absolute(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if path.is_absolute() { Ok(path) } else { Err("expected an absolute path".to_owned()) }
+}
+
 /// Parses the name of a file in the configuration folder. An empty one is Istio's default.
 fn file_name(text: &str) -> Result<String, String> {
     if is_loaded(text) || text.is_empty() {

@@ -1,12 +1,11 @@
 //! Entry point: parses the command line and runs a command.
 
 use std::ffi::OsString;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
-use kube_access::{QUIET_CLIENT, with_causes};
-use tracing_subscriber::EnvFilter;
+use kube_access::with_causes;
 
 use crate::args::{Arguments, Command};
 use crate::{run, uninstall};
@@ -21,10 +20,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE));
         }
     };
-    if let Err(error) = install_log(&arguments) {
-        complain(&error);
-        return ExitCode::from(USAGE);
-    }
+    arguments.log.install(arguments.log_as_json);
     for warning in arguments
         .absent
         .warnings(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
@@ -39,7 +35,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         None => {
             // Fails only if a provider is installed already, which then applies.
             let _ = rustls::crypto::ring::default_provider().install_default();
-            runtime().and_then(|runtime| runtime.block_on(run::run(&arguments)))
+            runtime().and_then(|runtime| {
+                let done = runtime.block_on(run::run(&arguments));
+                // An attempt that waits for a lock or a disk does not hold up the end.
+                runtime.shutdown_background();
+                done
+            })
         }
     };
     match done {
@@ -49,18 +50,6 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn install_log(arguments: &Arguments) -> Result<(), String> {
-    let filter = EnvFilter::try_new(format!("{QUIET_CLIENT},{}", arguments.log));
-    let filter = filter.map_err(|error| format!("--log {}: {error}", arguments.log))?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    if arguments.log_as_json {
-        log.json().init();
-    } else {
-        log.with_ansi(std::io::stderr().is_terminal()).init();
-    }
-    Ok(())
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {

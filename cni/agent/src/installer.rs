@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::args::{Arguments, ConfigMode, ConfigurationArgs};
 use crate::folder_watch::FolderWatch;
+use crate::install::conf_dir::ConfDir;
 use crate::install::entry::{TYPE, entry};
 use crate::install::files::{self, FileError};
 use crate::install::plan::{FolderChange, Installation, NotYet, Place, STANDALONE};
@@ -50,6 +51,10 @@ pub struct Installer {
     is_clean: bool,
     /// True once a lock that cannot be taken is logged.
     is_lock_error_logged: bool,
+    /// True once a folder without the network's plugins is logged.
+    are_plugins_warned_about: bool,
+    /// True after an attempt that could not read or write.
+    has_failed: bool,
     /// The last outcome, which is logged once.
     outcome: Option<String>,
     /// The last error of the watch, which is logged once.
@@ -69,8 +74,13 @@ pub enum InstallError {
     #[error("{0}")]
     Configuration(#[source] FileError),
     /// The configuration has to wait.
-    #[error(transparent)]
-    NotYet(#[from] NotYet),
+    #[error("{}: {error}", folder.display())]
+    NotYet {
+        /// The folder of the configurations.
+        folder: PathBuf,
+        /// The reason.
+        error: NotYet,
+    },
     /// Others change the folder all the time.
     #[error("{}: its files change while they are read", .0.display())]
     Unsteady(PathBuf),
@@ -135,12 +145,10 @@ pub fn installation(flags: &ConfigurationArgs, run_dir: &Path, drop_ins: bool) -
             None => Place::Own,
         },
     };
-    let named = flags.exclude_namespaces.iter();
-    let excluded: Vec<_> = named.filter(|name| !name.is_empty()).cloned().collect();
     Installation {
         place,
         own_file: flags.istio_owned_cni_config_filename.clone(),
-        entry: entry(&excluded, run_dir, flags.on_unknown.into()),
+        entry: entry(&flags.excluded(), run_dir, flags.on_unknown.into()),
     }
 }
 
@@ -162,6 +170,8 @@ impl Installer {
             plugin_budget: WriteBudget::new(WRITES_AT_ONCE, BETWEEN_WRITES, Timestamp::now()),
             is_clean: false,
             is_lock_error_logged: false,
+            are_plugins_warned_about: false,
+            has_failed: false,
             outcome: None,
             watch_error: None,
             is_reload_due: true,
@@ -193,7 +203,8 @@ impl Installer {
             };
             let delay = if self.watch_error.is_none() { delay } else { delay.min(UNWATCHED) };
             tokio::select! {
-                _ = changed => {}
+                // An attempt that failed has made a temporary file, and removed it.
+                _ = changed, if !self.has_failed => {}
                 Ok(()) = drop_ins.changed() => {}
                 () = tokio::time::sleep(delay) => {}
             }
@@ -260,6 +271,8 @@ impl Installer {
             let _ = self.triggers.send(Trigger::ConfigurationRestored);
         }
         self.outcome = Some(text);
+        self.has_failed =
+            matches!(outcome, Err(InstallError::Plugin(_) | InstallError::Configuration(_)));
         match outcome {
             Ok(_) => UNCHANGED,
             Err(InstallError::Fight { delay, .. }) => delay,
@@ -292,15 +305,21 @@ impl Installer {
                     delay: delay.unsigned_abs(),
                 });
             }
-            files::install_plugin(&content, &paths.bin_dir).map_err(InstallError::Plugin)?;
+            files::install_plugin(&content, &paths.bin_dir).map_err(|error| {
+                self.plugin_budget.give_back();
+                InstallError::Plugin(error)
+            })?;
         }
         let mut is_written = false;
         for _ in 0..ATTEMPTS {
             let folder =
                 files::read_conf_dir(&paths.conf_dir).map_err(InstallError::Configuration)?;
-            let changes = installation.changes(&folder)?;
+            let changes = installation
+                .changes(&folder)
+                .map_err(|error| InstallError::NotYet { folder: paths.conf_dir.clone(), error })?;
             if changes.is_empty() {
                 self.reload()?;
+                self.warn_about_plugins(&folder);
                 return Ok(is_written);
             }
             // A file that has changed since is read again first.
@@ -315,12 +334,32 @@ impl Installer {
             }
             for change in changes {
                 self.is_reload_due = true;
-                files::change(&paths.conf_dir, &change, paths.file_mode)
-                    .map_err(InstallError::Configuration)?;
+                files::change(&paths.conf_dir, &change, paths.file_mode).map_err(|error| {
+                    self.budget.give_back();
+                    InstallError::Configuration(error)
+                })?;
                 is_written = true;
             }
         }
         Err(InstallError::Unsteady(paths.conf_dir))
+    }
+
+    /// Warns if the folder of plugins has none of the network's: the runtime may have another one.
+    fn warn_about_plugins(&mut self, folder: &ConfDir) {
+        let bin_dir = &self.paths.bin_dir;
+        let mut lists = folder.lists().map(|(file, list)| (file, list.others()));
+        let strange =
+            lists.find(|(_, plugins)| !plugins.iter().any(|it| bin_dir.join(it).exists()));
+        if let Some((file, plugins)) = strange
+            && !std::mem::replace(&mut self.are_plugins_warned_about, true)
+        {
+            tracing::warn!(
+                "{} has none of the plugins of {file} ({}); hint: if pods do not start, mount the \
+                 runtime's own folder of plugins here",
+                bin_dir.display(),
+                plugins.join(", ")
+            );
+        }
     }
 
     /// Makes the runtime load its folder again, if it may have missed a change.

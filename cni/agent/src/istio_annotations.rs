@@ -50,7 +50,10 @@ pub(crate) fn request(pod: &Pod) -> Option<Result<CaptureRequest, String>> {
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), variable(proxy, name)?.to_owned())))
         .collect();
-    let request = CaptureRequest { args, env };
+    let request = match (CaptureRequest { args, env }).within_limit() {
+        Ok(request) => request,
+        Err(error) => return Some(Err(format!("annotations of its capture: {error}"))),
+    };
     Some(match problem(&request) {
         None => Ok(request),
         Some(problem) => Err(named_problem(pod).unwrap_or(problem)),
@@ -214,6 +217,27 @@ mod tests {
         let mut own = pod(&json!({}), &json!({}));
         own["spec"]["initContainers"] = json!([{"name": "istio-init"}]);
         assert_eq!(of(own), None);
+    }
+
+    /// The agent plans what every author of a pod asks for.
+    #[test]
+    fn more_rules_than_a_node_can_bear_are_an_error() {
+        let names =
+            |count: u32| (0..count).map(|it| format!("n{it}")).collect::<Vec<_>>().join(",");
+        let ranges = |count: u32| {
+            let ranges = (0..count).map(|it| format!("{}/32", Ipv4Addr::from((1 << 24) + it)));
+            ranges.collect::<Vec<_>>().join(",")
+        };
+        let error = |interfaces, count| {
+            let annotations = json!({
+                "traffic.sidecar.istio.io/kubevirtInterfaces": names(interfaces),
+                "traffic.sidecar.istio.io/includeOutboundIPRanges": ranges(count),
+            });
+            of(pod(&annotations, &json!({}))).unwrap().err().unwrap_or_default()
+        };
+        assert!(error(3000, 2500).contains("3000 interfaces and 2500 ranges"));
+        assert!(error(3, 9000).contains("at most 65536 are allowed"));
+        assert_eq!(error(10, 1000), "");
     }
 
     #[test]

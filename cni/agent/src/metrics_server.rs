@@ -13,6 +13,8 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use crate::metrics::Metrics;
 use crate::retry::until_ok;
@@ -26,23 +28,27 @@ pub async fn serve(port: u16, metrics: Arc<Metrics>) {
         })
     })
     .await;
+    let slots = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
+        let Ok(slot) = slots.clone().acquire_owned().await else { return };
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(PAUSE).await;
             continue;
         };
         let metrics = metrics.clone();
         tokio::spawn(async move {
+            let _slot = slot;
             let service = service_fn(|request| {
                 let answer = answer(&request, &metrics);
                 async { Ok::<_, Infallible>(answer) }
             });
-            // An error of the connection is its client's.
-            let _ = http1::Builder::new()
+            let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .keep_alive(false)
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
+                .max_buf_size(MOST_BYTES)
+                .serve_connection(TokioIo::new(stream), service);
+            // An error of the connection is its client's.
+            let _ = timeout(TIME_LIMIT, connection).await;
         });
     }
 }
@@ -67,5 +73,11 @@ fn answer<B>(request: &Request<B>, metrics: &Metrics) -> Response<Full<Bytes>> {
     response
 }
 
+/// Connections at a time.
+const CONNECTIONS: usize = 16;
+/// Bytes of a request, of which more is an error.
+const MOST_BYTES: usize = 16 * 1024;
+/// Time limit of a connection.
+const TIME_LIMIT: Duration = Duration::from_secs(10);
 /// Pause after a failed accept.
 const PAUSE: Duration = Duration::from_millis(100);

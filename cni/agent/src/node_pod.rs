@@ -61,7 +61,9 @@ impl NodePod {
             Some(text) => CaptureRequest::parse(text)
                 .map_err(|error| format!("annotation {ANNOTATION}: {error}")),
             None => match init_container(pod, VALIDATION) {
-                Some(container) => Ok(request(container)),
+                Some(container) => request(container)
+                    .within_limit()
+                    .map_err(|error| format!("arguments of container {VALIDATION}: {error}")),
                 None => istio_annotations::request(pod)?,
             },
         };

@@ -17,6 +17,8 @@ use cni::question::Question;
 /// Pods of this node.
 #[derive(Debug, Default)]
 pub struct NodePods {
+    /// Namespaces whose pods the plugin does not capture.
+    excluded: Vec<String>,
     state: Mutex<State>,
     /// Wakes up the reconciler after each change.
     pub changed: Notify,
@@ -58,6 +60,11 @@ impl KnownPod {
 }
 
 impl NodePods {
+    /// Creates the pods of a node before its first list, without those of namespaces.
+    pub fn without(excluded: Vec<String>) -> Self {
+        Self { excluded, ..Self::default() }
+    }
+
     /// Returns the pod of a question. The UID decides if the runtime passes one.
     pub fn find(&self, question: &Question) -> Option<KnownPod> {
         let state = self.state();
@@ -73,11 +80,11 @@ impl NodePods {
     /// Returns the pods that the plugin captures and that have not ended.
     pub fn captured(&self) -> Vec<NodePod> {
         let state = self.state();
-        let pods = state.by_uid.values().filter_map(|pod| match pod {
-            KnownPod::Captured(pod) if !pod.has_ended => Some((**pod).clone()),
+        let captured = state.by_uid.values().filter_map(|pod| match pod {
+            KnownPod::Captured(pod) if !pod.has_ended => Some(&**pod),
             _ => None,
         });
-        pods.collect()
+        captured.filter(|pod| !self.excluded.contains(&pod.identity.namespace)).cloned().collect()
     }
 
     /// True after the first complete list.
@@ -150,6 +157,22 @@ mod tests {
     fn pod(name: &str) -> Pod {
         let metadata = json!({"name": name, "namespace": "shop", "uid": format!("u-{name}")});
         serde_json::from_value(json!({"metadata": metadata, "spec": {"containers": []}})).unwrap()
+    }
+
+    #[test]
+    fn pods_of_excluded_namespaces_are_not_captured() {
+        let pods = NodePods::without(vec!["kube-system".to_owned()]);
+        for namespace in ["kube-system", "shop"] {
+            let pod = json!({
+                "metadata": {"name": "web", "namespace": namespace, "uid": namespace, "annotations": {
+                    "sidecar.istio.io/status": "{}", "sidecar.outrigger.io/capture": "{}"}},
+                "spec": {"containers": []},
+            });
+            pods.apply(Event::Apply(serde_json::from_value(pod).unwrap()));
+        }
+        let captured = pods.captured();
+        let namespaces: Vec<_> = captured.iter().map(|pod| &pod.identity.namespace).collect();
+        assert_eq!(namespaces, ["shop"]);
     }
 
     fn question(name: &str, uid: &str) -> Question {

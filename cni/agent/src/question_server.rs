@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client};
+use kube_access::names;
 use local_files::remove_if_present;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -116,6 +117,8 @@ async fn answer(question: &Question, pods: &NodePods, client: Option<Client>) ->
 }
 
 async fn get(question: &Question, client: Client) -> Result<KnownPod, String> {
+    names::label(&question.namespace)?;
+    names::subdomain(&question.name)?;
     let api: Api<Pod> = Api::namespaced(client, &question.namespace);
     let answer = timeout(REQUEST_LIMIT, api.get(&question.name)).await;
     let answer = answer.map_err(|_| "the API server does not answer".to_owned())?;

@@ -14,6 +14,7 @@ use thiserror::Error;
 use crate::attachment::Attachment;
 use crate::node_pod::{NodePod, Validation};
 use cni::answer::CniError;
+use cni::decision::{OF_AGENT, OF_ANNOTATION};
 use cni::network_namespace::NamespaceError;
 use cni::{capture, network_namespace};
 
@@ -116,7 +117,8 @@ fn repair_inside(pod: &NodePod, attachment: &Attachment) -> Result<Capture, Repa
         return Err(RepairError::OtherPod(path.clone()));
     }
     let request = pod.request.as_ref().map_err(|error| RepairError::Request(error.clone()))?;
-    let plan = capture::plan(&pod.identity, request, attachment.name_servers.clone())
+    let origin = if pod.is_requested { OF_ANNOTATION } else { OF_AGENT };
+    let plan = capture::plan(&pod.identity, origin, request, attachment.name_servers.clone())
         .map_err(RepairError::Capture)?;
     if capture::check(&pod.identity, &plan).is_ok() {
         return Ok(Capture::InForce);

@@ -51,7 +51,7 @@ pub async fn run(arguments: &Arguments) -> Result<()> {
     if node.monitoring_port != 0 {
         tokio::spawn(metrics_server::serve(node.monitoring_port, metrics.clone()));
     }
-    let pods = Arc::new(NodePods::default());
+    let pods = Arc::new(NodePods::without(arguments.configuration.excluded()));
     let client = Arc::new(OnceLock::new());
     let run_dir = node.cni_agent_run_dir.clone();
     tokio::spawn(question_server::serve(run_dir, pods.clone(), client.clone()));

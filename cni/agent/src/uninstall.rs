@@ -42,14 +42,19 @@ pub fn uninstall(arguments: &Arguments, purge: bool) -> Result<()> {
         files::change(&paths.conf_dir, change, paths.file_mode)?;
         tracing::info!("{conf_dir}: {change}");
     }
-    for network in folder.networks() {
+    for (_, list) in folder.lists() {
         // An agent that was killed before it wrote the drop-in has left it empty. It stays if it has
         // files.
-        let _ = fs::remove_dir(paths.conf_dir.join(network));
+        let _ = fs::remove_dir(paths.conf_dir.join(list.name));
     }
     let naming = naming::configurations(&paths.conf_dir);
     let naming = naming.with_context(|| format!("--mounted-cni-net-dir {conf_dir}"))?;
-    if changes.is_empty() && naming.is_empty() {
+    if folder.0.is_empty() {
+        tracing::warn!(
+            "{conf_dir}: no configuration of a network is there; hint: if pods of this node have a \
+             network, mount the runtime's own folder here"
+        );
+    } else if changes.is_empty() && naming.is_empty() {
         tracing::info!("{conf_dir}: no file has an entry of the plugin");
     }
     // The runtime may have missed a change of a drop-in, of this process or of one that was killed.

@@ -153,7 +153,7 @@ fn first_file_that_cannot_be_read_is_named_and_no_other_network_is_chosen() {
         make(&node);
         let _agent = node.agent(&[]);
         node.wait_until("the file is named", |node| {
-            node.log().lines().any(|line| line.contains("not installed: 10-"))
+            node.log().lines().any(|line| line.contains("net.d: 10-"))
         });
         assert!(!node.is_ready() && !node.own().exists(), "{what}: {}", node.log());
         assert!(node.has_plugin(), "{what}");
@@ -504,6 +504,51 @@ fn read_only_folder_is_named_with_a_hint() {
     });
     assert!(!node.is_ready());
     assert_eq!(fs::read_dir(node.conf()).unwrap().count(), 1);
+}
+
+#[test]
+fn full_disk_is_named_and_blamed_on_nobody() {
+    let node = Node::new();
+    // One page for the primary, and two that are taken until a file asks for them.
+    let script =
+        "mount -t tmpfs -o size=12k none \"$0\" && echo \"$PRIMARY\" > \"$0/10-lab.conflist\" &&
+        head -c 8000 /dev/zero > \"$0/filler\" || exit 1
+        (while [ ! -e \"$0/../free\" ] && [ -e \"$0\" ]; do sleep 0.02; done; rm -f \"$0/filler\") &
+        exec \"$@\"";
+    let own = ["--user", "--map-root-user", "--mount", "sh", "-c"];
+    if !Command::new("unshare").args(own).arg("true").status().is_ok_and(|status| status.success())
+    {
+        return skipped_tests::record("full disks", "no user namespaces").unwrap();
+    }
+    let agent = node.command(&[]);
+    let mut limited = Command::new("unshare");
+    limited.args(own).args([script.as_ref(), node.conf().as_os_str(), agent.get_program()]);
+    limited.args(agent.get_args()).env("PRIMARY", PRIMARY).stderr(node.log_file());
+    let _agent = Agent(limited.spawn().unwrap());
+    node.wait_until("the file system is named", |node| {
+        let log = node.log();
+        log.contains("00-istio-cni.conflist: writing: No space left on device")
+            && log.contains("hint: free space on this file system")
+    });
+    assert!(!node.is_ready());
+    fs::write(node.0.path().join("free"), "").unwrap();
+    node.wait_until("it is installed", Node::is_ready);
+    assert!(!node.log().contains("another program"), "{}", node.log());
+}
+
+#[test]
+fn agent_that_waits_for_another_ends_when_it_is_told() {
+    let node = Node::new();
+    let run = node.0.path().join("run");
+    fs::create_dir(&run).unwrap();
+    let lock = File::create(run.join("lock")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let mut agent = node.agent(&[]);
+    node.wait_until("it runs", |_| run.join("agent.sock").exists());
+    let process = rustix::process::Pid::from_child(&agent.0);
+    rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
+    node.wait_until("it ends", |_| agent.0.try_wait().unwrap().is_some());
+    assert!(!node.has_plugin());
 }
 
 #[test]

@@ -1,15 +1,14 @@
 //! Entry point: parses the command line and runs a command.
 
 use std::ffi::OsString;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::Parser as _;
-use kube_access::{QUIET_CLIENT, with_causes};
-use tracing_subscriber::EnvFilter;
+use kube_access::with_causes;
 
-use crate::args::{Arguments, Command, LogArgs};
+use crate::args::{Arguments, Command};
 use crate::environment::Environment;
 use crate::server;
 
@@ -33,9 +32,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
                 complain(&conflict);
                 return ExitCode::from(USAGE);
             }
-            let environment = match install_log(&arguments.log)
-                .and_then(|()| Environment::parse(std::env::vars_os()))
-            {
+            arguments.log.filter.install(arguments.log.as_json);
+            let environment = match Environment::parse(std::env::vars_os()) {
                 Ok(environment) => environment,
                 Err(error) => {
                     complain(&error);
@@ -54,18 +52,6 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn install_log(args: &LogArgs) -> Result<(), String> {
-    let filter = EnvFilter::try_new(format!("{QUIET_CLIENT},{}", args.filter));
-    let filter = filter.map_err(|error| format!("--log {}: {error}", args.filter))?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    if args.as_json {
-        log.json().init();
-    } else {
-        log.with_ansi(std::io::stderr().is_terminal()).init();
-    }
-    Ok(())
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {

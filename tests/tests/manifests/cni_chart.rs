@@ -166,7 +166,7 @@ fn cni_chart_values_reach_their_place() {
 fn cni_chart_grants_what_repair_needs() {
     let rights = |repair: Value| {
         let objects = templated(&json!({"repair": repair}));
-        let rules = objects["ClusterRole istio-cni"]["rules"].as_array().unwrap().clone();
+        let rules = objects["ClusterRole outrigger-cni"]["rules"].as_array().unwrap().clone();
         rules.into_iter().skip(3).collect::<Vec<_>>()
     };
     let rule =

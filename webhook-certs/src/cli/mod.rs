@@ -20,11 +20,10 @@ use anyhow::{Context, Result};
 use clap::error::ErrorKind as UsageKind;
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use jiff::{SignedDuration, Timestamp};
-use kube_access::QUIET_CLIENT;
+use kube_access::LogFilter;
 use local_files::{FileSet, SetFile};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
-use tracing_subscriber::EnvFilter;
 
 use cluster_args::ClusterArgs;
 use rotation_args::duration;
@@ -36,10 +35,9 @@ use state_report::StateReport;
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// Filter of the log on stderr, in the syntax of tracing's filters.
-    #[arg(long, global = true, env = "RUST_LOG", value_name = "FILTER", default_value = "info",
-          value_parser = log_filter)]
-    log: String,
+    /// Filter of the log on stderr: LEVEL, or TARGET=LEVEL of tracing, or SCOPE:LEVEL of Istio.
+    #[arg(long, global = true, env = "RUST_LOG", value_name = "FILTER", default_value = "info")]
+    pub log: LogFilter,
 }
 
 impl Cli {
@@ -47,15 +45,6 @@ impl Cli {
     pub fn from_process() -> Self {
         Self::from_arg_matches(&grammar().get_matches()).unwrap_or_else(|error| error.exit())
     }
-
-    /// Filter of the log on stderr.
-    pub fn log_filter(&self) -> EnvFilter {
-        EnvFilter::new(format!("{QUIET_CLIENT},{}", self.log))
-    }
-}
-
-fn log_filter(text: &str) -> Result<String, String> {
-    EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 /// Returns the commands, with the defaults of all flags in the help.

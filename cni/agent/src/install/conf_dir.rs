@@ -39,11 +39,11 @@ impl ConfDir {
         self.0.get(file)?.as_deref().ok()
     }
 
-    /// Returns the names of the networks, which are those of the folders of drop-ins.
-    pub fn networks(&self) -> impl Iterator<Item = String> {
-        let lists = self.0.iter().filter(|(file, _)| is_loaded(file));
-        lists.filter_map(|(file, text)| {
-            ConfList::parse(file, text.as_ref().ok()?).ok().map(|list| list.name)
+    /// Returns the valid configurations with their files.
+    pub fn lists(&self) -> impl Iterator<Item = (&str, ConfList)> {
+        let files = self.0.iter().filter(|(file, _)| is_loaded(file));
+        files.filter_map(|(file, text)| {
+            Some((file.as_str(), ConfList::parse(file, text.as_ref().ok()?).ok()?))
         })
     }
 

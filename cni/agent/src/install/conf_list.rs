@@ -107,6 +107,12 @@ impl ConfList {
         self.plugins.iter().map(|plugin| &plugin.value).filter(|value| value["type"] == TYPE)
     }
 
+    /// Returns the types of the other plugins, which are the names of their programs.
+    pub fn others(&self) -> Vec<String> {
+        let types = self.plugins.iter().filter_map(|plugin| plugin.value["type"].as_str());
+        types.filter(|it| *it != TYPE).map(str::to_owned).collect()
+    }
+
     /// True if the list has this entry once, behind another plugin.
     ///
     /// It need not be the last one: another program that wants to be last would write the file again

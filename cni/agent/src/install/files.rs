@@ -5,7 +5,9 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use local_files::{read_text_file, remove_if_present, replace_by_own, replace_regular_file};
+use local_files::{
+    read_file_up_to, read_text_file, remove_if_present, replace_by_own, replace_regular_file,
+};
 use thiserror::Error;
 
 use crate::install::conf_dir::{ConfDir, DROP_IN, is_loaded};
@@ -34,7 +36,11 @@ fn hint(error: &io::Error) -> &'static str {
         io::ErrorKind::NotFound => {
             "; hint: mount the folder of the node; some nodes have other folders, see --help"
         }
+        io::ErrorKind::PermissionDenied if error.raw_os_error() == Some(EPERM) => {
+            "; hint: an immutable file (lsattr) or a security module forbids it"
+        }
         io::ErrorKind::PermissionDenied => "; hint: the agent needs user 0 and CAP_DAC_OVERRIDE",
+        io::ErrorKind::StorageFull => "; hint: free space on this file system",
         _ => "",
     }
 }
@@ -127,7 +133,9 @@ fn sync(folder: &Path) -> Result<(), FileError> {
 
 /// Returns the plugin's content, unless the same one is installed.
 pub fn new_plugin(plugin: &Path, folder: &Path) -> Result<Option<Vec<u8>>, FileError> {
-    let content = fs::read(plugin).map_err(FileError::new(plugin, "reading the plugin"))?;
+    let content = read_file_up_to(plugin, LARGEST_PLUGIN)
+        .map_err(FileError::new(plugin, "reading the plugin"))?
+        .to_vec();
     Ok((!is_installed(&folder.join(TYPE), &content)).then_some(content))
 }
 
@@ -138,12 +146,14 @@ pub fn install_plugin(content: &[u8], folder: &Path) -> Result<(), FileError> {
         .map_err(FileError::new(&installed, "writing the plugin"))
 }
 
-/// True if the file has this content, and the mode of a program.
+/// True if the file has this content, the mode of a program, and the owner of this process: the
+/// runtime runs it as root.
 fn is_installed(path: &Path, content: &[u8]) -> bool {
     let Ok(metadata) = fs::metadata(path) else { return false };
     metadata.is_file()
         && metadata.len() == content.len() as u64
         && metadata.mode() & 0o7777 == PROGRAM
+        && metadata.uid() == rustix::process::geteuid().as_raw()
         && fs::read(path).is_ok_and(|installed| installed == content)
 }
 
@@ -181,8 +191,11 @@ pub fn remove_leftovers(folder: &Path) {
     }
 }
 
+const EPERM: i32 = rustix::io::Errno::PERM.raw_os_error();
 /// Start of the names of temporary files, in `local-files` too. Runtimes load none of them.
 const TEMPORARY: &str = ".outrigger-";
 const RELOAD: &str = ".outrigger-reload";
+/// Largest plugin that is installed, in bytes.
+const LARGEST_PLUGIN: u64 = 64 << 20;
 /// Mode of the plugin.
 const PROGRAM: u32 = 0o755;

@@ -66,7 +66,10 @@ impl FolderChange {
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum NotYet {
     /// The network of pods is not configured.
-    #[error("no configuration of the network of pods is there yet")]
+    #[error(
+        "no configuration of the network of pods is there yet; hint: if pods of this node have a \
+         network, mount the runtime's own folder here"
+    )]
     NoPrimary,
     /// A file is invalid.
     #[error("{0}")]
@@ -80,10 +83,13 @@ pub enum NotYet {
     #[error("{0} of --cni-conf-name is not there yet")]
     NoFile(String),
     /// The file to write is of another program.
-    #[error(
-        "{0} is the configuration of another plugin; hint: choose another name by --cni-conf-name"
-    )]
-    Foreign(String),
+    #[error("{file} of {flag} is the configuration of another program; hint: choose another name")]
+    Foreign {
+        /// The file.
+        file: String,
+        /// The flag that names it.
+        flag: &'static str,
+    },
     /// The runtime would not use our copy.
     #[error(
         "--istio-owned-cni-config-filename {own} sorts behind {primary}, so the runtime does not \
@@ -185,8 +191,12 @@ impl Installation {
             (Place::Standalone(file), _) => match folder.0.get(file) {
                 Some(Ok(text)) if type_of(text) == TYPE => Ok(write(file, self.standalone())),
                 None => Ok(write(file, self.standalone())),
-                Some(_) => Err(NotYet::Foreign(file.clone())),
+                Some(_) => Err(NotYet::Foreign { file: file.clone(), flag: "--cni-conf-name" }),
             },
+            (Place::Own, primary) if self.is_foreign(folder, primary) => {
+                let file = self.own_file.clone();
+                Err(NotYet::Foreign { file, flag: "--istio-owned-cni-config-filename" })
+            }
             (Place::Own, None) => {
                 let (file, copy) = self.copy(folder).ok_or(NotYet::NoPrimary)?;
                 let entry = copy_entry(&self.entry, copy.entries().find_map(copied_from));
@@ -227,11 +237,20 @@ impl Installation {
         }
     }
 
+    /// True if the file of [`Place::Own`] is a list of another program. A copy of the primary whose
+    /// entry others have removed is not.
+    fn is_foreign(&self, folder: &ConfDir, primary: Option<&Primary>) -> bool {
+        let list = folder.text(&self.own_file);
+        let list = list.and_then(|text| ConfList::parse(&self.own_file, text).ok());
+        list.is_some_and(|list| primary.is_none_or(|primary| primary.list.name != list.name))
+            && !self.own_files(folder).any(|own| own == self.own_file)
+    }
+
     /// Returns the own copy, or one under a former name, that is a valid list.
     fn copy(&self, folder: &ConfDir) -> Option<(String, ConfList)> {
-        let former = self.own_files(folder).filter(|file| *file != self.own_file);
-        let mut copies = std::iter::once(self.own_file.clone()).chain(former);
-        copies.find_map(|file| {
+        let mut copies: Vec<_> = self.own_files(folder).collect();
+        copies.sort_by_key(|file| *file != self.own_file);
+        copies.into_iter().find_map(|file| {
             let list = ConfList::parse(&file, folder.text(&file)?).ok()?;
             Some((file, list))
         })
@@ -264,27 +283,22 @@ impl Installation {
         }
     }
 
-    /// Returns the files that the agent has written as a whole: copies, and files with the plugin
-    /// alone. A copy says what it is a copy of; one of an earlier version is known by its name.
+    /// Returns the files that the agent has written as a whole: copies, which say what they are a copy
+    /// of, and files with the plugin alone.
     fn own_files(&self, folder: &ConfDir) -> impl Iterator<Item = String> {
         let is_own = |file: &&String| {
             let Some(text) = folder.text(file).filter(|_| is_loaded(file)) else { return false };
-            let is_named = self.has_own_name(file);
             match ConfList::parse(file, text) {
                 Ok(list) if file.ends_with(".conflist") => {
                     let mut entries = list.entries();
-                    entries.any(|it| is_ours(it) && (is_named || copied_from(it).is_some()))
+                    entries.any(|it| is_ours(it) && copied_from(it).is_some())
                 }
                 // By its name it is ours, and no runtime can load its folder.
-                Err(_) if is_named => true,
+                Err(_) if file.as_str() == OWN_FILES[0] => true,
                 _ => serde_json::from_str(text).is_ok_and(|config| is_ours(&config)),
             }
         };
         folder.0.keys().filter(is_own).cloned()
-    }
-
-    fn has_own_name(&self, file: &str) -> bool {
-        file == self.own_file || OWN_FILES.contains(&file)
     }
 
     /// Returns the changes that remove the entry from the folder, in whatever place it is.

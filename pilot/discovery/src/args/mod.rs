@@ -7,6 +7,7 @@ mod version;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand};
+use kube_access::LogFilter;
 
 pub use certificates::CertificateArgs;
 pub use discovery::{DiscoveryArgs, RegistryKind};
@@ -43,9 +44,9 @@ const EXIT_HELP: &str = "Exit codes:\n  0  done; discovery: ended by SIGTERM or 
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Logging")]
 pub struct LogArgs {
-    /// Filter of the log on stderr, in the syntax of tracing's filters
+    /// Filter of the log on stderr: LEVEL, or TARGET=LEVEL of tracing, or SCOPE:LEVEL of Istio
     #[arg(long = "log", value_name = "FILTER", default_value = "info", global = true)]
-    pub filter: String,
+    pub filter: LogFilter,
     /// Log as JSON
     #[arg(long = "log_as_json", value_name = "true|false", num_args = 0..=1, require_equals = true,
           default_value = "false", default_missing_value = "true", hide_possible_values = true,

@@ -237,7 +237,7 @@ fn standalone_file_replaces_none_of_another_plugin() {
     let istio = r#"{"type":"istio-cni","name":"istio-cni"}"#;
     let before = folder(&[("10-lab.conflist", PRIMARY), (STANDALONE, istio)]);
     let error = alone("10-lab.conflist").changes(&before).unwrap_err();
-    assert_eq!(error, NotYet::Foreign("10-lab.conflist".to_owned()));
+    assert!(matches!(&error, NotYet::Foreign { file, .. } if file == "10-lab.conflist"), "{error}");
     // That of Istio is replaced in its place, and stays elsewhere.
     assert_eq!(alone(STANDALONE).changes(&before).unwrap().len(), 1);
     assert_eq!(alone(STANDALONE).removal(&before), []);
@@ -288,6 +288,37 @@ fn own_copy_keeps_plugins_that_others_add_behind_the_entry() {
     }
 }
 
+#[test]
+fn file_of_another_program_with_the_own_name_stays() {
+    let other = PRIMARY.replace("lab", "other");
+    for files in [
+        &[("00-istio-cni.conflist", PRIMARY)][..],
+        &[("00-istio-cni.conflist", &other), ("10-lab.conflist", PRIMARY)],
+    ] {
+        let before = folder(files);
+        let error = installation(Place::Own).changes(&before).unwrap_err().to_string();
+        assert!(error.contains("--istio-owned-cni-config-filename"), "{error}");
+        assert_eq!(installation(Place::Own).removal(&before), []);
+    }
+}
+
+#[test]
+fn edited_file_with_the_name_of_a_copy_stays() {
+    let before = folder(&[("02-istio-cni.conflist", PRIMARY), ("10-net.conflist", PRIMARY)]);
+    for name in [None, Some("02-istio-cni.conflist".to_owned())] {
+        let place = Place::Edit(name);
+        let folder = installed(&before, place.clone());
+        assert!(is_captured(&folder), "{place:?}: {folder:?}");
+        assert_eq!(installation(place.clone()).changes(&folder), Ok(vec![]));
+        let removal = installation(place).removal(&folder);
+        let text = PRIMARY.to_owned();
+        assert_eq!(
+            removal,
+            [FolderChange::Edit { file: "02-istio-cni.conflist".to_owned(), text }]
+        );
+    }
+}
+
 /// It sorts before the primary, so the runtime uses it.
 #[test]
 fn copy_of_an_agent_of_istio_that_was_killed_is_the_primary() {
@@ -296,7 +327,6 @@ fn copy_of_an_agent_of_istio_that_was_killed_is_the_primary() {
     let before = folder(&[("02-istio-cni.conflist", &istio), ("10-lab.conflist", PRIMARY)]);
     for place in [Place::DropIn, Place::Own, Place::Edit(None)] {
         let mut folder = before.clone();
-        // Edited, it is known as ours, and goes in favour of the network's own file.
         for _ in 0..2 {
             folder = installed(&folder, place.clone());
             let plugins = used(&folder).1.into_iter();
