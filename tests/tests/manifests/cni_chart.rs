@@ -195,7 +195,12 @@ fn cni_chart_names_the_namespace_of_the_release() {
 #[test]
 fn invalid_values_of_the_cni_chart_are_named() {
     for (values, named) in [
-        (json!({"ambient": {"enabled": true}}), "'ambient' not allowed"),
+        (json!({"ambient": {"enabled": true}}), "at '/ambient/enabled'"),
+        (
+            json!({"istioOwnedCNIConfig": true, "configMode": "edit"}),
+            "istioOwnedCNIConfig: true is configMode own",
+        ),
+        (json!({"env": {"KUBERNETES_NODE_NAME": "n"}}), "env.KUBERNETES_NODE_NAME: each pod has"),
         (json!({"repair": {"initContainerName": "x"}}), "'initContainerName' not allowed"),
         (json!({"global": {"platform": "aws"}}), "at '/global/platform': value must be one of"),
         (json!({"cniBinDir": "opt"}), "at '/cniBinDir'"),

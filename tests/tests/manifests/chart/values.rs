@@ -8,6 +8,8 @@ use super::{chart_file, document, helm, templated};
 fn invalid_values_are_rejected_by_name() {
     for (values, expected) in [
         (json!({"revison": "a"}), "additional properties 'revison' not allowed"),
+        (json!({"outrigger": {"captureRequests": "write"}}), "'captureRequests' not allowed"),
+        (json!({"outrigger": {"captureRequest": "yes"}}), "at '/outrigger/captureRequest'"),
         (json!({"revision": "A"}), "at '/revision': 'A' does not match pattern"),
         (json!({"revisionTags": "prod"}), "at '/revisionTags': got string, want array"),
         (json!({"revisionTags": ["a b"]}), "at '/revisionTags/0': 'a b' does not match"),
