@@ -80,7 +80,7 @@ mod tests {
             fs::rename(folder.path().join(name), folder.path().join("c")).unwrap();
             timeout(Duration::from_secs(10), watch.changed()).await.unwrap().unwrap();
         }
-        fs::set_permissions(folder.path().join("c"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(folder.path().join("c"), fs::Permissions::from_mode(0o000)).unwrap();
         timeout(Duration::from_secs(10), watch.changed()).await.unwrap().unwrap();
         let quiet = timeout(Duration::from_millis(1), watch.changed()).await;
         assert!(quiet.is_err(), "no change since");

@@ -1,5 +1,6 @@
 //! Installer: brings plugin and configuration to the node, and back after others have changed them.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -49,10 +50,8 @@ pub struct Installer {
     plugin_budget: WriteBudget,
     /// True once the temporary files of killed agents are removed.
     is_clean: bool,
-    /// True once a lock that cannot be taken is logged.
-    is_lock_error_logged: bool,
-    /// True once a folder without the network's plugins is logged.
-    are_plugins_warned_about: bool,
+    /// Warnings that are logged once.
+    warned: BTreeSet<String>,
     /// True after an attempt that could not read or write.
     has_failed: bool,
     /// The last outcome, which is logged once.
@@ -169,8 +168,7 @@ impl Installer {
             budget: WriteBudget::new(WRITES_AT_ONCE, BETWEEN_WRITES, Timestamp::now()),
             plugin_budget: WriteBudget::new(WRITES_AT_ONCE, BETWEEN_WRITES, Timestamp::now()),
             is_clean: false,
-            is_lock_error_logged: false,
-            are_plugins_warned_about: false,
+            warned: BTreeSet::new(),
             has_failed: false,
             outcome: None,
             watch_error: None,
@@ -285,10 +283,8 @@ impl Installer {
         let paths = self.paths.clone();
         // Without the lock, two agents may write in turn; each write is whole.
         let lock = paths.lock();
-        if let Err(error) = &lock
-            && !std::mem::replace(&mut self.is_lock_error_logged, true)
-        {
-            tracing::warn!("{}: {error}", paths.run_dir.join(LOCK).display());
+        if let Err(error) = &lock {
+            self.warn_once(format!("{}: {error}", paths.run_dir.join(LOCK).display()));
         }
         if !self.is_clean && lock.is_ok() {
             paths.remove_leftovers();
@@ -346,19 +342,24 @@ impl Installer {
 
     /// Warns if the folder of plugins has none of the network's: the runtime may have another one.
     fn warn_about_plugins(&mut self, folder: &ConfDir) {
-        let bin_dir = &self.paths.bin_dir;
+        let bin_dir = self.paths.bin_dir.clone();
         let mut lists = folder.lists().map(|(file, list)| (file, list.others()));
         let strange =
             lists.find(|(_, plugins)| !plugins.iter().any(|it| bin_dir.join(it).exists()));
-        if let Some((file, plugins)) = strange
-            && !std::mem::replace(&mut self.are_plugins_warned_about, true)
-        {
-            tracing::warn!(
+        if let Some((file, plugins)) = strange {
+            self.warn_once(format!(
                 "{} has none of the plugins of {file} ({}); hint: if pods do not start, mount the \
                  runtime's own folder of plugins here",
                 bin_dir.display(),
                 plugins.join(", ")
-            );
+            ));
+        }
+    }
+
+    fn warn_once(&mut self, warning: String) {
+        if !self.warned.contains(&warning) {
+            tracing::warn!("{warning}");
+            self.warned.insert(warning);
         }
     }
 

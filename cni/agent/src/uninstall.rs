@@ -9,8 +9,9 @@ use anyhow::{Context as _, Result, bail};
 use cni::question::SOCKET;
 
 use crate::args::Arguments;
+use crate::install::plan::removal;
 use crate::install::{files, naming};
-use crate::installer::{LOCK, Paths, installation};
+use crate::installer::{LOCK, Paths};
 use crate::run::READY;
 use local_files::remove_if_present;
 
@@ -35,9 +36,8 @@ pub fn uninstall(arguments: &Arguments, purge: bool) -> Result<()> {
     }
     paths.remove_leftovers();
     let conf_dir = paths.conf_dir.display();
-    let installation = installation(&arguments.configuration, &paths.run_dir, false);
     let folder = files::read_conf_dir(&paths.conf_dir)?;
-    let changes = installation.removal(&folder);
+    let changes = removal(&folder);
     for change in &changes {
         files::change(&paths.conf_dir, change, paths.file_mode)?;
         tracing::info!("{conf_dir}: {change}");
@@ -105,9 +105,8 @@ pub fn uninstall(arguments: &Arguments, purge: bool) -> Result<()> {
 /// Fails while a file of the node has the plugin's entry.
 pub fn is_done(arguments: &Arguments) -> Result<()> {
     let paths = Paths::new(arguments)?;
-    let installation = installation(&arguments.configuration, &paths.run_dir, false);
     let folder = files::read_conf_dir(&paths.conf_dir)?;
-    if let Some(change) = installation.removal(&folder).first() {
+    if let Some(change) = removal(&folder).first() {
         bail!("{} in {} has the plugin's entry", change.file(), paths.conf_dir.display());
     }
     let naming = naming::configurations(&paths.conf_dir)?;

@@ -153,7 +153,7 @@ impl Installation {
             Place::Standalone(file) => Some(file),
             Place::DropIn | Place::Edit(_) => None,
         };
-        let others = self.own_files(folder).filter(|own| Some(own) != file);
+        let others = own_files(folder).filter(|own| Some(own) != file);
         changes.extend(others.map(FolderChange::Remove));
         let with_drop_in = primary.as_ref().filter(|_| self.place == Place::DropIn);
         let network = with_drop_in.map(|it| it.list.name.as_str());
@@ -169,7 +169,7 @@ impl Installation {
             Place::Edit(_) => !is_in_primary(file) && is_ours(entry),
             Place::Own | Place::Standalone(_) => is_ours(entry),
         };
-        changes.extend(self.without_entries(folder, is_outdated));
+        changes.extend(without_entries(folder, is_outdated));
         Ok(changes)
     }
 
@@ -243,12 +243,12 @@ impl Installation {
         let list = folder.text(&self.own_file);
         let list = list.and_then(|text| ConfList::parse(&self.own_file, text).ok());
         list.is_some_and(|list| primary.is_none_or(|primary| primary.list.name != list.name))
-            && !self.own_files(folder).any(|own| own == self.own_file)
+            && !own_files(folder).any(|own| own == self.own_file)
     }
 
     /// Returns the own copy, or one under a former name, that is a valid list.
     fn copy(&self, folder: &ConfDir) -> Option<(String, ConfList)> {
-        let mut copies: Vec<_> = self.own_files(folder).collect();
+        let mut copies: Vec<_> = own_files(folder).collect();
         copies.sort_by_key(|file| *file != self.own_file);
         copies.into_iter().find_map(|file| {
             let list = ConfList::parse(&file, folder.text(&file)?).ok()?;
@@ -269,7 +269,7 @@ impl Installation {
                 Ok(Some(Primary { file: file.clone(), list }))
             }
             _ => {
-                let own: Vec<_> = self.own_files(folder).collect();
+                let own: Vec<_> = own_files(folder).collect();
                 let mut ours: Vec<_> = own.iter().map(String::as_str).collect();
                 ours.push(STANDALONE);
                 // A copy of Istio's agent that was killed is what the runtime uses, unless ours sorts
@@ -283,55 +283,54 @@ impl Installation {
         }
     }
 
-    /// Returns the files that the agent has written as a whole: copies, which say what they are a copy
-    /// of, and files with the plugin alone.
-    fn own_files(&self, folder: &ConfDir) -> impl Iterator<Item = String> {
-        let is_own = |file: &&String| {
-            let Some(text) = folder.text(file).filter(|_| is_loaded(file)) else { return false };
-            match ConfList::parse(file, text) {
-                Ok(list) if file.ends_with(".conflist") => {
-                    let mut entries = list.entries();
-                    entries.any(|it| is_ours(it) && copied_from(it).is_some())
-                }
-                // By its name it is ours, and no runtime can load its folder.
-                Err(_) if file.as_str() == OWN_FILES[0] => true,
-                _ => serde_json::from_str(text).is_ok_and(|config| is_ours(&config)),
-            }
-        };
-        folder.0.keys().filter(is_own).cloned()
-    }
-
-    /// Returns the changes that remove the entry from the folder, in whatever place it is.
-    pub fn removal(&self, folder: &ConfDir) -> Vec<FolderChange> {
-        let mut changes: Vec<_> = self.without_entries(folder, |_, entry| is_ours(entry)).collect();
-        changes.extend(folder.drop_ins().map(|path| FolderChange::Remove(path.to_owned())));
-        changes.extend(self.own_files(folder).map(FolderChange::Remove));
-        changes
-    }
-
-    /// Returns the changes that remove entries from lists of others.
-    fn without_entries(
-        &self,
-        folder: &ConfDir,
-        is_removed: impl Fn(&str, &Value) -> bool,
-    ) -> impl Iterator<Item = FolderChange> {
-        let own: Vec<_> = self.own_files(folder).collect();
-        let lists =
-            folder.0.keys().filter(move |file| file.ends_with(".conflist") && !own.contains(file));
-        lists.filter_map(move |file| {
-            let text = folder.text(file)?;
-            let list = ConfList::parse(file, text).ok()?;
-            let without = list.without_entries(|entry| is_removed(file, entry));
-            (without != text).then(|| FolderChange::Edit { file: file.clone(), text: without })
-        })
-    }
-
     fn standalone(&self) -> String {
         let mut config = self.entry.clone();
         config["cniVersion"] = VERSION.into();
         config["name"] = TYPE.into();
         format!("{config:#}\n")
     }
+}
+
+/// Returns the changes that remove the entry from the folder, in whatever place it is.
+pub fn removal(folder: &ConfDir) -> Vec<FolderChange> {
+    let mut changes: Vec<_> = without_entries(folder, |_, entry| is_ours(entry)).collect();
+    changes.extend(folder.drop_ins().map(|path| FolderChange::Remove(path.to_owned())));
+    changes.extend(own_files(folder).map(FolderChange::Remove));
+    changes
+}
+
+/// Returns the files that the agent has written as a whole: copies, which say what they are a copy
+/// of, and files with the plugin alone.
+fn own_files(folder: &ConfDir) -> impl Iterator<Item = String> {
+    let is_own = |file: &&String| {
+        let Some(text) = folder.text(file).filter(|_| is_loaded(file)) else { return false };
+        match ConfList::parse(file, text) {
+            Ok(list) if file.ends_with(".conflist") => {
+                let mut entries = list.entries();
+                entries.any(|it| is_ours(it) && copied_from(it).is_some())
+            }
+            // By its name it is ours, and no runtime can load its folder.
+            Err(_) if file.as_str() == OWN_FILES[0] => true,
+            _ => serde_json::from_str(text).is_ok_and(|config| is_ours(&config)),
+        }
+    };
+    folder.0.keys().filter(is_own).cloned()
+}
+
+/// Returns the changes that remove entries from lists of others.
+fn without_entries(
+    folder: &ConfDir,
+    is_removed: impl Fn(&str, &Value) -> bool,
+) -> impl Iterator<Item = FolderChange> {
+    let own: Vec<_> = own_files(folder).collect();
+    let lists =
+        folder.0.keys().filter(move |file| file.ends_with(".conflist") && !own.contains(file));
+    lists.filter_map(move |file| {
+        let text = folder.text(file)?;
+        let list = ConfList::parse(file, text).ok()?;
+        let without = list.without_entries(|entry| is_removed(file, entry));
+        (without != text).then(|| FolderChange::Edit { file: file.clone(), text: without })
+    })
 }
 
 /// Returns the file of this name, or as Istio's agent, the one with the other suffix of `.conf` and

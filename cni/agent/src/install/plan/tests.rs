@@ -91,7 +91,7 @@ fn removal_leaves_the_folder_as_it_was() {
         folder(&[("10-lab.conflist", PRIMARY), ("20-other.conf", r#"{"name":"o","type":"x"}"#)]);
     for place in places() {
         let mut folder = installed(&before, place.clone());
-        for change in installation(place).removal(&folder.clone()) {
+        for change in removal(&folder.clone()) {
             apply(&mut folder, &change);
             used(&folder);
         }
@@ -152,8 +152,8 @@ fn own_copy_under_a_former_name_gives_way() {
         assert_eq!(folder, expected);
         assert_eq!(own(to).changes(&folder), Ok(vec![]));
         // The removal knows the copy by its content.
-        let removal = installation(Place::DropIn).removal(&folder);
-        assert_eq!(removal, [FolderChange::Remove((*to).to_owned())]);
+        let changes = removal(&folder);
+        assert_eq!(changes, [FolderChange::Remove((*to).to_owned())]);
     }
 }
 
@@ -166,7 +166,7 @@ fn broken_copy_is_replaced_or_removed() {
             assert!(is_captured(&folder), "{place:?}: {folder:?}");
         }
         let gone = [FolderChange::Remove("00-istio-cni.conflist".to_owned())];
-        assert_eq!(installation(Place::Own).removal(&before), gone);
+        assert_eq!(removal(&before), gone);
     }
 }
 
@@ -240,12 +240,12 @@ fn standalone_file_replaces_none_of_another_plugin() {
     assert!(matches!(&error, NotYet::Foreign { file, .. } if file == "10-lab.conflist"), "{error}");
     // That of Istio is replaced in its place, and stays elsewhere.
     assert_eq!(alone(STANDALONE).changes(&before).unwrap().len(), 1);
-    assert_eq!(alone(STANDALONE).removal(&before), []);
+    assert_eq!(removal(&before), []);
     assert_eq!(installed(&before, Place::Own).text(STANDALONE), Some(istio));
     // Ours gives way, whatever its name is.
     let ours = installed(&folder(&[]), Place::Standalone("istio-cni.conf".to_owned()));
     let gone = [FolderChange::Remove("istio-cni.conf".to_owned())];
-    assert_eq!(installation(Place::DropIn).removal(&ours), gone);
+    assert_eq!(removal(&ours), gone);
     assert_eq!(alone("other.conf").changes(&ours).unwrap()[1..], gone);
 }
 
@@ -298,7 +298,7 @@ fn file_of_another_program_with_the_own_name_stays() {
         let before = folder(files);
         let error = installation(Place::Own).changes(&before).unwrap_err().to_string();
         assert!(error.contains("--istio-owned-cni-config-filename"), "{error}");
-        assert_eq!(installation(Place::Own).removal(&before), []);
+        assert_eq!(removal(&before), []);
     }
 }
 
@@ -310,10 +310,10 @@ fn edited_file_with_the_name_of_a_copy_stays() {
         let folder = installed(&before, place.clone());
         assert!(is_captured(&folder), "{place:?}: {folder:?}");
         assert_eq!(installation(place.clone()).changes(&folder), Ok(vec![]));
-        let removal = installation(place).removal(&folder);
+        let changes = removal(&folder);
         let text = PRIMARY.to_owned();
         assert_eq!(
-            removal,
+            changes,
             [FolderChange::Edit { file: "02-istio-cni.conflist".to_owned(), text }]
         );
     }
@@ -349,7 +349,7 @@ fn entry_of_istio_is_replaced_where_it_is_in_force_and_stays_elsewhere() {
         assert!(entries.len() == 1 && is_ours(&entries[0]), "{entries:?}");
     }
     let mut folder = installed(&before, Place::Own);
-    for change in installation(Place::Own).removal(&folder.clone()) {
+    for change in removal(&folder.clone()) {
         apply(&mut folder, &change);
     }
     assert_eq!(folder, before);
