@@ -258,8 +258,11 @@ pub(crate) fn is_refused_without_agent(namespace: &Namespace<'_>, name: &str) ->
             &format!("involvedObject.name={name},reason=FailedCreatePodSandBox"),
         ])?;
         let pod = format!("pod {}/{name}: ", namespace.name());
-        let expected =
-            [&pod, "the node agent does not answer at ", "hint: check the pod of install-cni"];
+        let expected = [
+            &pod,
+            "the node agent does not answer at ",
+            "hint: check the pod istio-cni-node of this node",
+        ];
         ensure!(expected.iter().all(|part| events.contains(part)), "{events}");
         Ok(())
     })
