@@ -51,7 +51,8 @@ pub enum InvalidRequest {
     Json(#[from] serde_json::Error),
     /// The rules would be too many.
     #[error(
-        "{interfaces} interfaces and {ranges} ranges need a rule each for each other; use fewer"
+        "{interfaces} interfaces with {ranges} ranges each are more than {MOST_RULES} pairs\nhint: use \
+         fewer"
     )]
     TooManyRules {
         /// Interfaces whose traffic counts as outbound.

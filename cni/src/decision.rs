@@ -110,12 +110,11 @@ const NAMELESS: &str = "CNI_ARGS has no K8S_POD_NAMESPACE and K8S_POD_NAME in UT
 const PASSED_ARGS: &str = "container runtimes pass both; a tool that calls the plugin needs \
                            CNI_ARGS=K8S_POD_NAMESPACE=…;K8S_POD_NAME=…";
 /// Hint about a request that no setting of the pod explains.
-const REWRITTEN: &str = "the injector writes the request; correct the pod's other annotations, and \
-                         create it anew";
+const REWRITTEN: &str = "correct the pod's annotations for its capture, and create it anew";
 /// Origin of a request that the injector has written.
 pub const OF_ANNOTATION: &str = "annotation sidecar.outrigger.io/capture";
 /// Origin of a request of a pod of another injector.
-pub const OF_AGENT: &str = "its capture, as the node agent derives it";
+pub const OF_AGENT: &str = "capture request from the node agent";
 /// Annotation of every injected pod.
 pub const STATUS: &str = "sidecar.istio.io/status";
 /// Annotation with the mode of the capture.

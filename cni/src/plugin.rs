@@ -132,13 +132,13 @@ fn captured_pod<'a>(
     let decision = decide(config, pod)?;
     let Some(pod) = pod else { return Ok(None) };
     let (request, origin) = match decision {
-        Decision::Pass(_) => (None, ""),
+        Decision::Pass(_) => return Ok(None),
         Decision::Capture(request) => (Some(request), OF_ANNOTATION),
         Decision::Ask(reason) => match question::ask(&config.run_dir, pod) {
             Err(AskError::Undecided(_))
                 if reason == AskReason::NoAnnotations && config.on_unknown == OnUnknown::Pass =>
             {
-                (None, "")
+                return Ok(None);
             }
             answer => (answer?, OF_AGENT),
         },
@@ -175,7 +175,7 @@ fn enter(namespace: &Path) -> Result<(), CniError> {
 
 const SHORTER: &str =
     "the runtime passes the network configuration with the pod's annotations; shorten these";
-const SLOW: &str = "the kubelet tries again; see the load of this node, and the pod of install-cni";
+const SLOW: &str = "the kubelet tries again; see the load of this node, and its pod istio-cni-node";
 /// Time limit of a call.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
 /// Longest standard input: the annotations of a pod have at most 256 KiB.

@@ -84,7 +84,8 @@ async fn running_pod(
     let pods = pods
         .map_err(ClusterError::from)
         .with_context(|| format!("{}: listing its pods", title()))?;
-    let first = pods.items.iter().map(ResourceExt::name_any).min();
+    let staying = pods.items.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    let first = staying.map(ResourceExt::name_any).min();
     first.ok_or_else(|| anyhow!("{}: none of its pods runs", title()))
 }
 

@@ -10,7 +10,8 @@ use tracing_subscriber::filter::LevelFilter;
 
 /// Filter of a log: directives `LEVEL` and `TARGET=LEVEL` of `tracing`, or Istio's `SCOPE:LEVEL`.
 ///
-/// A scope of Istio's stands for the whole program; of several, the most verbose level applies.
+/// A scope of Istio's stands for the whole program; of several, the most verbose level applies. An empty
+/// filter is `info`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogFilter(String);
 
@@ -40,7 +41,9 @@ impl FromStr for LogFilter {
             let level = level.ok_or_else(|| LogFilterError::NoLevel(part.to_owned()))?;
             of_scopes = of_scopes.max(Some(level));
         }
-        directives.extend(of_scopes.map(|level| level.to_string()));
+        // Of two levels for the whole program, `tracing` takes the last one.
+        let of_scopes = of_scopes.or(directives.is_empty().then_some(LevelFilter::INFO));
+        directives.splice(..0, of_scopes.map(|level| level.to_string()));
         let directives = directives.join(",");
         EnvFilter::try_new(&directives)
             .map_err(|error| LogFilterError::Directives(error.to_string()))?;
@@ -73,6 +76,7 @@ fn level_of(name: &str) -> Option<LevelFilter> {
     match name {
         "none" => Some(LevelFilter::OFF),
         "fatal" => Some(LevelFilter::ERROR),
+        "" => None,
         name => name.parse().ok(),
     }
 }
@@ -91,8 +95,9 @@ mod tests {
             ("default:info", "info"),
             ("cni:debug, default:warn", "debug"),
             ("all:none", "off"),
-            ("default:fatal,kube_client=trace", "kube_client=trace,error"),
-            ("", ""),
+            ("default:fatal,kube_client=trace", "error,kube_client=trace"),
+            ("debug,default:info", "info,debug"),
+            ("", "info"),
         ] {
             assert_eq!(text.parse::<LogFilter>().unwrap().to_string(), filter, "{text}");
         }
@@ -100,8 +105,15 @@ mod tests {
 
     #[test]
     fn word_that_would_silence_the_program_is_rejected() {
-        for text in ["verbose", "install_cni", "default:loud", ":info", "a=b=c", "kube_client=loud"]
-        {
+        for text in [
+            "verbose",
+            "install_cni",
+            "default:loud",
+            "default:",
+            ":info",
+            "a=b=c",
+            "kube_client=loud",
+        ] {
             let error = text.parse::<LogFilter>().unwrap_err().to_string();
             assert!(!error.is_empty(), "{text}");
         }

@@ -13,7 +13,9 @@ impl Args for AbsentArgs {
         WITHOUT_EFFECT.iter().fold(command, |command, (flag, _)| {
             let absent = Arg::new(*flag).long(*flag).hide(true);
             command.arg(match *flag {
-                SWITCH => absent.num_args(0..=1).require_equals(true).default_missing_value("true"),
+                WITHOUT_VALUE => {
+                    absent.num_args(0..=1).require_equals(true).default_missing_value("true")
+                }
                 _ => absent,
             })
         })
@@ -58,7 +60,7 @@ fn variable_of(flag: &str) -> String {
 pub(crate) const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("kubeconfig-mode", NO_KUBECONFIG),
     ("kube-ca-file", NO_KUBECONFIG),
-    (SWITCH, NO_KUBECONFIG),
+    (WITHOUT_VALUE, NO_KUBECONFIG),
     ("log-level", "use --log"),
     ("cni-network-config", "the entry follows from the other flags"),
     ("cni-network-config-file", "the entry follows from the other flags"),
@@ -80,12 +82,12 @@ pub(crate) const WITHOUT_EFFECT: &[(&str, &str)] = &[
 pub(crate) const VARIABLES_WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("NATIVE_NFTABLES", "the plugin always uses nftables"),
     ("FORCE_IPTABLES_BINARY", "the plugin always uses nftables"),
-    ("ALLOW_SWITCH_TO_HOST_NS", "the plugin never enters the node's namespace"),
+    ("ALLOW_WITHOUT_VALUE_TO_HOST_NS", "the plugin never enters the node's namespace"),
     ("AMBIENT_ENABLED", "only sidecars are captured"),
 ];
 
-/// The only one that needs no value.
-const SWITCH: &str = "skip-tls-verify";
+/// Flag that needs no value.
+const WITHOUT_VALUE: &str = "skip-tls-verify";
 const NO_KUBECONFIG: &str = "no kubeconfig is left on the node";
 const FIXED: &str = "the injector's annotation, container and exit code are fixed";
 

@@ -285,7 +285,8 @@ impl RepairArgs {
 
 /// Variable whose empty value is one: it excludes no namespace.
 const EXCLUDED: &str = "EXCLUDE_NAMESPACES";
-/// Parses the path of a folder, which another program reads too.
+
+/// Parses an absolute path: the plugin reads it from its configuration.
 fn absolute(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     if path.is_absolute() { Ok(path) } else { Err("expected an absolute path".to_owned()) }

@@ -201,7 +201,7 @@ impl Installer {
             };
             let delay = if self.watch_error.is_none() { delay } else { delay.min(UNWATCHED) };
             tokio::select! {
-                // An attempt that failed has made a temporary file, and removed it.
+                // The temporary file of an attempt that failed would wake up the loop at once.
                 _ = changed, if !self.has_failed => {}
                 Ok(()) = drop_ins.changed() => {}
                 () = tokio::time::sleep(delay) => {}
@@ -284,7 +284,7 @@ impl Installer {
         // Without the lock, two agents may write in turn; each write is whole.
         let lock = paths.lock();
         if let Err(error) = &lock {
-            self.warn_once(format!("{}: {error}", paths.run_dir.join(LOCK).display()));
+            self.warn_once(&format!("{}: {error}", paths.run_dir.join(LOCK).display()));
         }
         if !self.is_clean && lock.is_ok() {
             paths.remove_leftovers();
@@ -323,15 +323,20 @@ impl Installer {
                 continue;
             }
             let write = changes.iter().find(|change| !matches!(change, FolderChange::Remove(_)));
-            if let (Some(write), Err(delay)) = (write, self.budget.take(Timestamp::now())) {
+            let is_counted = write.is_some();
+            if let Some(write) = write
+                && let Err(delay) = self.budget.take(Timestamp::now())
+            {
                 let file = write.file().to_owned();
                 let delay = delay.unsigned_abs();
                 return Err(InstallError::Fight { file, what: "the plugin's entry", delay });
             }
-            for change in changes {
+            for (number, change) in changes.iter().enumerate() {
                 self.is_reload_due = true;
-                files::change(&paths.conf_dir, &change, paths.file_mode).map_err(|error| {
-                    self.budget.give_back();
+                files::change(&paths.conf_dir, change, paths.file_mode).map_err(|error| {
+                    if is_counted && number == 0 {
+                        self.budget.give_back();
+                    }
                     InstallError::Configuration(error)
                 })?;
                 is_written = true;
@@ -343,11 +348,11 @@ impl Installer {
     /// Warns if the folder of plugins has none of the network's: the runtime may have another one.
     fn warn_about_plugins(&mut self, folder: &ConfDir) {
         let bin_dir = self.paths.bin_dir.clone();
-        let mut lists = folder.lists().map(|(file, list)| (file, list.others()));
-        let strange =
-            lists.find(|(_, plugins)| !plugins.iter().any(|it| bin_dir.join(it).exists()));
-        if let Some((file, plugins)) = strange {
-            self.warn_once(format!(
+        let used = folder.lists().next().map(|(file, list)| (file, list.others()));
+        if let Some((file, plugins)) = used
+            && !plugins.iter().any(|it| bin_dir.join(it).exists())
+        {
+            self.warn_once(&format!(
                 "{} has none of the plugins of {file} ({}); hint: if pods do not start, mount the \
                  runtime's own folder of plugins here",
                 bin_dir.display(),
@@ -356,10 +361,9 @@ impl Installer {
         }
     }
 
-    fn warn_once(&mut self, warning: String) {
-        if !self.warned.contains(&warning) {
+    fn warn_once(&mut self, warning: &str) {
+        if self.warned.insert(warning.to_owned()) {
             tracing::warn!("{warning}");
-            self.warned.insert(warning);
         }
     }
 

@@ -235,7 +235,7 @@ mod tests {
             });
             of(pod(&annotations, &json!({}))).unwrap().err().unwrap_or_default()
         };
-        assert!(error(3000, 2500).contains("3000 interfaces and 2500 ranges"));
+        assert!(error(3000, 2500).contains("3000 interfaces with 2500 ranges each"));
         assert!(error(3, 9000).contains("at most 65536 are allowed"));
         assert_eq!(error(10, 1000), "");
     }

@@ -507,7 +507,7 @@ fn read_only_folder_is_named_with_a_hint() {
 }
 
 #[test]
-fn full_disk_is_named_and_blamed_on_nobody() {
+fn full_disk_is_named_and_no_other_program() {
     let node = Node::new();
     // One page for the primary, and two that are taken until a file asks for them.
     let script =
@@ -537,7 +537,7 @@ fn full_disk_is_named_and_blamed_on_nobody() {
 }
 
 #[test]
-fn agent_that_waits_for_another_ends_when_it_is_told() {
+fn agent_that_waits_for_the_lock_ends_on_sigterm() {
     let node = Node::new();
     let run = node.0.path().join("run");
     fs::create_dir(&run).unwrap();

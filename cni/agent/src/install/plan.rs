@@ -83,7 +83,10 @@ pub enum NotYet {
     #[error("{0} of --cni-conf-name is not there yet")]
     NoFile(String),
     /// The file to write is of another program.
-    #[error("{file} of {flag} is the configuration of another program; hint: choose another name")]
+    #[error(
+        "{file} of {flag} is the configuration of another program; hint: choose another name, or \
+         remove the file"
+    )]
     Foreign {
         /// The file.
         file: String,
@@ -272,11 +275,13 @@ impl Installation {
                 let own: Vec<_> = own_files(folder).collect();
                 let mut ours: Vec<_> = own.iter().map(String::as_str).collect();
                 ours.push(STANDALONE);
-                // A copy of Istio's agent that was killed is what the runtime uses, unless ours sorts
-                // before it.
                 if self.place == Place::Own {
                     ours.push(&self.own_file);
-                    ours.extend(OWN_FILES);
+                    // A copy of Istio's agent that was killed is what the runtime uses, unless ours
+                    // sorts before it.
+                    if self.own_file.as_str() < ISTIO_COPY {
+                        ours.push(ISTIO_COPY);
+                    }
                 }
                 folder.primary(&ours).map_err(NotYet::Invalid)
             }
@@ -310,7 +315,7 @@ fn own_files(folder: &ConfDir) -> impl Iterator<Item = String> {
                 entries.any(|it| is_ours(it) && copied_from(it).is_some())
             }
             // By its name it is ours, and no runtime can load its folder.
-            Err(_) if file.as_str() == OWN_FILES[0] => true,
+            Err(_) if file.as_str() == OWN_COPY => true,
             _ => serde_json::from_str(text).is_ok_and(|config| is_ours(&config)),
         }
     };
@@ -364,8 +369,10 @@ fn copied_from(entry: &Value) -> Option<&str> {
 
 /// Key of a copy's entry, with the name of the file that it is a copy of.
 const COPIED_FROM: &str = "copied_from";
-/// Names of own copies: ours, and the one of Istio's agent.
-const OWN_FILES: [&str; 2] = ["00-istio-cni.conflist", "02-istio-cni.conflist"];
+/// Name of our copy, unless the settings choose another one.
+const OWN_COPY: &str = "00-istio-cni.conflist";
+/// Name of the copy of Istio's agent.
+const ISTIO_COPY: &str = "02-istio-cni.conflist";
 /// Istio's name of a configuration that is not chained.
 pub const STANDALONE: &str = "YYY-istio-cni.conf";
 /// Version of a configuration of our own, which old runtimes know too.

@@ -291,15 +291,22 @@ fn own_copy_keeps_plugins_that_others_add_behind_the_entry() {
 #[test]
 fn file_of_another_program_with_the_own_name_stays() {
     let other = PRIMARY.replace("lab", "other");
-    for files in [
-        &[("00-istio-cni.conflist", PRIMARY)][..],
-        &[("00-istio-cni.conflist", &other), ("10-lab.conflist", PRIMARY)],
+    for (name, files) in [
+        ("10-net.conflist", &[("10-net.conflist", PRIMARY)][..]),
+        (
+            "00-istio-cni.conflist",
+            &[("00-istio-cni.conflist", &other), ("10-lab.conflist", PRIMARY)],
+        ),
     ] {
         let before = folder(files);
-        let error = installation(Place::Own).changes(&before).unwrap_err().to_string();
+        let error = own(name).changes(&before).unwrap_err().to_string();
         assert!(error.contains("--istio-owned-cni-config-filename"), "{error}");
         assert_eq!(removal(&before), []);
     }
+    // A name that sorts behind it has no effect.
+    let before = folder(&[("00-istio-cni.conflist", &other), ("10-lab.conflist", PRIMARY)]);
+    let error = own("01-mine.conflist").changes(&before).unwrap_err();
+    assert!(matches!(error, NotYet::SortsBehind { .. }), "{error}");
 }
 
 #[test]
