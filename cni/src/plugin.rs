@@ -120,7 +120,7 @@ fn read(input: impl Read) -> Result<Vec<u8>, CniError> {
 struct CapturedPod<'a> {
     pod: &'a PodIdentity,
     request: CaptureRequest,
-    /// Where the request comes from.
+    /// Origin of the request, for messages.
     origin: &'static str,
 }
 

@@ -60,9 +60,7 @@ impl Why {
         }
         Err(Failure::Errors(errors))
     }
-}
 
-impl Why {
     /// Asks the control plane about the proxy of the pod.
     async fn ask(
         &self,

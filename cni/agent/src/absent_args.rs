@@ -82,7 +82,7 @@ pub(crate) const WITHOUT_EFFECT: &[(&str, &str)] = &[
 pub(crate) const VARIABLES_WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("NATIVE_NFTABLES", "the plugin always uses nftables"),
     ("FORCE_IPTABLES_BINARY", "the plugin always uses nftables"),
-    ("ALLOW_WITHOUT_VALUE_TO_HOST_NS", "the plugin never enters the node's namespace"),
+    ("ALLOW_SWITCH_TO_HOST_NS", "the plugin never enters the node's namespace"),
     ("AMBIENT_ENABLED", "only sidecars are captured"),
 ];
 
@@ -101,7 +101,7 @@ mod tests {
     fn flags_of_istio_without_effect_are_named() {
         let flags = ["install-cni", "--kubeconfig-mode=0600", "--log_output_level=info"];
         let arguments = Arguments::try_parse_from(flags).unwrap();
-        let set = ["AMBIENT_ENABLED", "KUBE_CA_FILE"];
+        let set = ["ALLOW_SWITCH_TO_HOST_NS", "AMBIENT_ENABLED", "KUBE_CA_FILE"];
         let warnings = arguments.absent.warnings(|name| set.contains(&name));
         assert_eq!(
             warnings,
@@ -109,6 +109,7 @@ mod tests {
                 "--kubeconfig-mode has no effect: no kubeconfig is left on the node",
                 "--log_output_level has no effect: use --log",
                 "KUBE_CA_FILE has no effect: no kubeconfig is left on the node",
+                "ALLOW_SWITCH_TO_HOST_NS has no effect: the plugin never enters the node's namespace",
                 "AMBIENT_ENABLED has no effect: only sidecars are captured",
             ]
         );

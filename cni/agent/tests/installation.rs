@@ -487,16 +487,9 @@ fn missing_and_unwritable_folders_are_named_with_a_hint() {
 fn read_only_folder_is_named_with_a_hint() {
     let node = Node::new();
     let script = "mount --bind \"$0\" \"$0\" && mount -o remount,ro,bind \"$0\" && exec \"$@\"";
-    let own = ["--user", "--map-root-user", "--mount", "sh", "-c"];
-    if !Command::new("unshare").args(own).arg("true").status().is_ok_and(|status| status.success())
-    {
+    let Some(_agent) = node.agent_after(script) else {
         return skipped_tests::record("read-only folders", "no user namespaces").unwrap();
-    }
-    let agent = node.command(&[]);
-    let mut limited = Command::new("unshare");
-    limited.args(own).args([script.as_ref(), node.conf().as_os_str(), agent.get_program()]);
-    limited.args(agent.get_args()).stderr(node.log_file());
-    let _agent = Agent(limited.spawn().unwrap());
+    };
     node.wait_until("the folder is named", |node| {
         let log = node.log();
         log.contains("00-istio-cni.conflist: writing: Read-only file system")
@@ -515,16 +508,9 @@ fn full_disk_is_named_and_no_other_program() {
         head -c 8000 /dev/zero > \"$0/filler\" || exit 1
         (while [ ! -e \"$0/../free\" ] && [ -e \"$0\" ]; do sleep 0.02; done; rm -f \"$0/filler\") &
         exec \"$@\"";
-    let own = ["--user", "--map-root-user", "--mount", "sh", "-c"];
-    if !Command::new("unshare").args(own).arg("true").status().is_ok_and(|status| status.success())
-    {
+    let Some(_agent) = node.agent_after(script) else {
         return skipped_tests::record("full disks", "no user namespaces").unwrap();
-    }
-    let agent = node.command(&[]);
-    let mut limited = Command::new("unshare");
-    limited.args(own).args([script.as_ref(), node.conf().as_os_str(), agent.get_program()]);
-    limited.args(agent.get_args()).env("PRIMARY", PRIMARY).stderr(node.log_file());
-    let _agent = Agent(limited.spawn().unwrap());
+    };
     node.wait_until("the file system is named", |node| {
         let log = node.log();
         log.contains("00-istio-cni.conflist: writing: No space left on device")
@@ -693,6 +679,18 @@ impl Node {
     fn agent(&self, args: &[&str]) -> Agent {
         let mut command = self.command(args);
         Agent(command.stderr(self.log_file()).stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    /// Starts an agent in a mount namespace of its own, by a script with the folder of configurations as
+    /// `$0` and the agent's command line as `$@`. `None` without user namespaces.
+    fn agent_after(&self, script: &str) -> Option<Agent> {
+        let own = ["--user", "--map-root-user", "--mount", "sh", "-c"];
+        let can = Command::new("unshare").args(own).arg("true").status();
+        let agent = self.command(&[]);
+        let mut limited = Command::new("unshare");
+        limited.args(own).args([script.as_ref(), self.conf().as_os_str(), agent.get_program()]);
+        limited.args(agent.get_args()).env("PRIMARY", PRIMARY).stderr(self.log_file());
+        can.is_ok_and(|status| status.success()).then(|| Agent(limited.spawn().unwrap()))
     }
 
     fn log_file(&self) -> File {

@@ -134,9 +134,8 @@ fn sync(folder: &Path) -> Result<(), FileError> {
 /// Returns the plugin's content, unless the same one is installed.
 pub fn new_plugin(plugin: &Path, folder: &Path) -> Result<Option<Vec<u8>>, FileError> {
     let content = read_file_up_to(plugin, LARGEST_PLUGIN)
-        .map_err(FileError::new(plugin, "reading the plugin"))?
-        .to_vec();
-    Ok((!is_installed(&folder.join(TYPE), &content)).then_some(content))
+        .map_err(FileError::new(plugin, "reading the plugin"))?;
+    Ok((!is_installed(&folder.join(TYPE), &content)).then(|| content.to_vec()))
 }
 
 /// Writes the plugin. Running plugins keep the old file.
