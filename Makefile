@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help setup build size bench images dist release-notes check fmt clippy doc manifests reference site go-types generated fuzz clean
-.PHONY: test test-unit test-capture test-cluster test-acceptance test-manifests soak
+.PHONY: test test-programs test-all test-shipped test-unit test-capture test-cluster test-acceptance test-manifests soak
 
 PLATFORM := $(if $(filter aarch64,$(shell uname -m)),arm64,amd64)
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
@@ -18,9 +18,6 @@ KUBERNETES := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/kubernetes-$(KUBE
 # Kept outside the tree, as what `make setup` installs.
 CARGO_FUZZ_VERSION := 0.13.1
 CARGO_FUZZ := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/cargo-fuzz
-
-# What is tested has the spans of OpenTelemetry besides, which the programs in dist/ are built without.
-TESTED := --workspace --features injector/opentelemetry
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -71,10 +68,10 @@ fmt: ## Check the formatting
 	cargo fmt --all --check
 
 clippy: ## Check the lints; a warning is an error
-	cargo clippy --locked $(TESTED) --all-targets -- --deny warnings
+	cargo clippy --locked --workspace --all-targets -- --deny warnings
 
 doc: ## Check the documentation of the code; a warning is an error
-	RUSTDOCFLAGS="$(RUSTDOCFLAGS) --deny warnings" cargo doc --locked $(TESTED) --no-deps --quiet
+	RUSTDOCFLAGS="$(RUSTDOCFLAGS) --deny warnings" cargo doc --locked --workspace --no-deps --quiet
 
 check: ## Formatting, lints, documentation, unit tests, licences: no root, no set-up
 	@for step in fmt clippy doc test-unit; do \
@@ -92,7 +89,7 @@ go-types: ## Write the tables in go-types/tables from their Go modules (Go)
 
 # The same tests compare the pages.
 reference: ## Write docs/reference/, docs/man/ and docs/annotations.md from the code
-	OUTRIGGER_REFERENCE=write cargo test --locked --quiet $(TESTED) --exclude e2e --exclude fuzz --lib -- _is_current
+	OUTRIGGER_REFERENCE=write cargo test --locked --quiet --workspace --exclude e2e --exclude fuzz --lib -- _is_current
 
 site: ## Build the documentation as a site in target/site: open index.html
 	tests/setup.sh mdbook
@@ -113,18 +110,23 @@ generated: setup ## Check that generated files, and the lock file of the fuzz ta
 	    || { echo "make generated: hint: cargo update --workspace --manifest-path fuzz/libfuzzer/Cargo.toml" >&2; exit 1; }
 
 test: ## Everything: set-up, checks, build, all tests (root; first run under an hour)
-	@for step in setup fmt clippy doc generated build test-all; do \
-	    printf '\n== make %s\n' "$$step" >&2; \
-	    $(MAKE) --no-print-directory "$$step" || { echo "make test: FAILED in make $$step" >&2; exit 1; }; \
-	done
+	@tests/steps.sh
 	@echo "make test: everything passed" >&2
 
-.PHONY: test-all
-test-all:
-	@tests/lanes.sh $(TESTED)
+# The programs of tests, and ours that they run: those of cargo's profile for development.
+test-programs:
+	cargo test --locked --workspace --no-run
+	cargo build --locked --workspace --bins
+
+test-all: test-programs
+	@tests/lanes.sh --workspace
+
+# What a release has, and a few stories with its programs.
+test-shipped: size
+	@tests/lanes.sh --shipped --package e2e
 
 test-unit: ## The tests of each crate that need no root, no set-up and no API server
-	@tests/lanes.sh --unit $(TESTED)
+	@tests/lanes.sh --unit --workspace
 
 test-capture: ## Packets through istio-init's rules, in network namespaces (root)
 	cargo test --locked --package e2e --test 'capture*' --no-fail-fast

@@ -20,16 +20,16 @@ main() {
     set_flags "$target_dir"
     use_linker "$target"
     build "$target" --release --package injector --package istioctl --package pilot-discovery --package webhook-certs
-    # A static program relocates itself; packed, the list of places is 1 % of its size.
-    RUSTFLAGS+=" -C link-arg=-Wl,-z,pack-relative-relocs"
-    build "$target" --profile agent --package pilot-agent
-    build "$target" --profile agent --package install-cni
-    # A panic of istio-init prints no backtrace, so nothing reads the index of the tables for unwinding.
-    RUSTFLAGS+=" -C link-arg=-Wl,--no-eh-frame-hdr"
-    build "$target" --profile init --package istio-init --package cni
+    # A static program relocates itself; packed, the list of places is 1 % of its size. A panic of these programs
+    # prints no backtrace, so nothing reads the index of the tables for unwinding.
+    RUSTFLAGS+=" -C link-arg=-Wl,-z,pack-relative-relocs -C link-arg=-Wl,--no-eh-frame-hdr"
+    # One after the other: together, each would have the features of crates that another one asks for.
+    build "$target" --profile small --package pilot-agent
+    build "$target" --profile small --package install-cni
+    build "$target" --profile small --package istio-init --package cni
     mkdir -p "$folder"
     install "$target_dir/$target"/release/{sidecar-injector,istioctl,pilot-discovery,webhook-certs} \
-        "$target_dir/$target"/{init/istio-init,init/istio-cni,agent/{pilot-agent,install-cni}} "$folder/"
+        "$target_dir/$target"/small/{istio-init,istio-cni,pilot-agent,install-cni} "$folder/"
 }
 
 die() {

@@ -1,82 +1,106 @@
 #!/usr/bin/env bash
-# Runs all tests in two lanes beside each other, since much of them waits: for certificates to age, for pods,
-# for packets that do not come. With --unit, runs the tests that need neither `make setup` nor root. The further
-# arguments are passed to cargo. The output of a test program comes in one piece when it has ended.
+# Runs all test programs in lanes beside each other, since most of them wait: for certificates to age, for pods,
+# for packets that do not come. A free lane takes the longest program that is left, by the table in docs/testing.md.
+# With --unit, runs the programs that need neither `make setup` nor root. The further arguments are passed to cargo.
+# The output of a program comes in one piece when it has ended.
 set -euo pipefail
+script=$(realpath "${BASH_SOURCE[0]}")
+cd "$(dirname "$script")/.."
 
-# Each lane runs the programs of its groups, one after the other.
-lanes=(servers "machine unit")
+lanes=4
+# A program that hangs is ended, in minutes.
+longest=25
 
-# The group of a test program. `unit` needs no set-up and no root; a new program belongs to it.
+# The group of a test program. `unit` needs no set-up and no root; a new program belongs to it. `shipped` looks into
+# dist/.
 group_of() {
     case "$1" in
-    "e2e acceptance" | "e2e installation" | "e2e packages" | "e2e site" | "injector reports" | "install-cni api_server" | "istioctl reports" | "pilot-discovery beside_istiod" | "pilot-discovery certificates" | "pilot-discovery sources" | "pilot-registry kubernetes" | "webhook-certs cluster" | "webhook-certs storm") echo servers ;;
-    "e2e dependencies" | "e2e licences" | "e2e links" | "pilot-agent pilot_agent" | "pilot-discovery pilot_discovery") echo unit ;;
-    "e2e "* | "injector cluster" | "injector kubernetes" | "pilot-agent "* | "pilot-discovery "* | "pilot-routing generation" | "pilot-xds envoy" | "webhook-certs workload") echo machine ;;
+    "e2e packages") echo shipped ;;
+    "e2e repository" | "pilot-agent pilot_agent" | "pilot-discovery pilot_discovery") echo unit ;;
+    "e2e "* | "pilot-agent "* | "pilot-discovery "*) echo machine ;;
+    "injector cluster" | "injector kubernetes" | "injector reports") echo machine ;;
+    "webhook-certs cluster" | "webhook-certs storm" | "webhook-certs workload") echo machine ;;
+    "install-cni api_server" | "istioctl reports") echo machine ;;
+    "pilot-registry kubernetes" | "pilot-routing generation" | "pilot-xds envoy") echo machine ;;
     *) echo unit ;;
     esac
 }
 
 main() {
-    local status=0
-    if [[ ${1:-} == --unit ]]; then
-        lanes=(unit)
-        shift
-    fi
+    local status=0 groups="unit machine"
+    case "${1:-}" in
+    --unit) groups=unit && shift ;;
+    --shipped) groups=shipped && shift ;;
+    esac
     cargo test --locked "$@" --no-run
     work=$(mktemp --directory)
     trap 'rm -rf "$work"' EXIT
+    mkdir "$work/programs"
     # Tests add a line for what they leave out: tests/src/skipped_tests.rs.
     export OUTRIGGER_LEFT_OUT="$work/left-out"
-    touch "$OUTRIGGER_LEFT_OUT"
-    run_all "$@" | tee "$work/log" || status=$?
+    touch "$OUTRIGGER_LEFT_OUT" "$work/seconds"
+    collect "$groups" "$@"
+    run_all | tee "$work/log" || status=$?
     [[ $status -eq 0 ]] || repeat_failures "$work/log" >&2
+    tell_seconds >&2
     summarize || status=1
     return "$status"
 }
 
-run_all() {
-    local lane status=0 running=()
-    exec 3>&1
-    cargo test --locked "$@" --doc --no-fail-fast 2>&1 || status=1
-    for lane in "${lanes[@]}"; do
-        run_lane "$lane" "$@" &
-        running+=($!)
-    done
-    for lane in "${running[@]}"; do
-        wait "$lane" || status=1
-    done
-    return "$status"
-}
-
-# Cargo runs each program of tests by way of this script, which leaves out those of other lanes: none is
-# forgotten, and each has the environment that cargo gives it. Descriptor 3 is where they print.
-run_lane() {
-    local lane=$1 host runner status=0
+# Cargo names each program of tests to this script instead of running it: none is forgotten, and each has the
+# environment that cargo gives it.
+collect() {
+    local groups=$1 host
     shift
     host=$(rustc -vV | sed -n 's/^host: //p')
-    runner="target.$host.runner = ['$(realpath "${BASH_SOURCE[0]}")', '--in', '$lane', '$work']"
-    cargo test --locked --config "$runner" "$@" --tests --no-fail-fast >"$work/$lane" 2>&1 || status=$?
-    in_one_piece sed "/^     Running .*(.*)$/d" "$work/$lane"
+    cargo test --locked --quiet --config "target.$host.runner = ['$script', '--collect', '$groups', '$work']" "$@" --tests
+    [[ " $groups " != *" unit "* ]] ||
+        printf '%q ' cargo test --locked "$@" --doc --no-fail-fast >"$work/programs/doc tests"
+}
+
+# collect_program GROUPS WORK PROGRAM [ARGUMENT...]
+collect_program() {
+    local groups=$1 work=$2 name=${3##*/}
+    shift 2
+    name="$CARGO_PKG_NAME ${name%-*}"
+    [[ " $groups " == *" $(group_of "$name") "* ]] || return 0
+    {
+        compgen -e CARGO | while read -r variable; do declare -p "$variable"; done
+        printf 'cd %q\n' "$PWD"
+        printf '%q ' "$@"
+    } >"$work/programs/$name"
+}
+
+run_all() {
+    exec 3>&1
+    longest_first | xargs --delimiter='\n' --max-args=1 --max-procs="$lanes" "$script" --run "$work"
+}
+
+# A program that the table does not have may be long.
+longest_first() {
+    local name seconds
+    for name in "$work"/programs/*; do
+        name=${name##*/}
+        seconds=$(seconds_before "$name")
+        printf '%s\t%s\n' "${seconds:-60}" "$name"
+    done | sort --numeric-sort --reverse | cut --fields=2
+}
+
+# run_program WORK NAME
+run_program() {
+    local work=$1 name=$2 output="$1/$2" status=0 TIMEFORMAT='%0R %0U %0S' wall user system
+    in_one_piece printf 'started: %s\n' "$name"
+    printf '\n     Running %s\n' "$name" >"$output"
+    { time timeout --kill-after=60 "${longest}m" bash "$work/programs/$name" >>"$output" 2>&1 3>&-; } 2>"$output.time" || status=$?
+    read -r wall user system <"$output.time"
+    [[ $status -ne 124 ]] || printf '\nerror: %s did not end within %d minutes\n' "$name" "$longest" >>"$output"
+    printf '%s\t%d\t%d\n' "$name" "$wall" "$((user + system))" >>"$work/seconds"
+    printf '     Ended %s: %d s, %d s of CPU\n' "$name" "$wall" "$((user + system))" >>"$output"
+    in_one_piece cat "$output"
     return "$status"
 }
 
-# run_if_here LANE WORK PROGRAM [ARGUMENT...]
-run_if_here() {
-    local lane=$1 name=${3##*/} output status=0
-    work=$2
-    shift 2
-    name="$CARGO_PKG_NAME ${name%-*}"
-    [[ " $lane " == *" $(group_of "$name") "* ]] || exit 0
-    in_one_piece printf 'started: %s\n' "$name"
-    output="$work/$name"
-    printf '\n     Running %s\n' "$name" >"$output"
-    "$@" >>"$output" 2>&1 3>&- || status=$?
-    in_one_piece cat "$output"
-    exit "$status"
-}
-
-# Prints what a command prints, while nothing of the other lane comes between.
+# Prints what a command prints, while nothing of the other lanes comes between.
 in_one_piece() {
     flock "$work" "$@" >&3
 }
@@ -87,6 +111,25 @@ repeat_failures() {
     awk '/^---- .+ ----$/ { left = 15 } /^failures:$/ { left = 0 }
         left > 0 { left--; print substr($0, 1, 400) }
         /^error(\[|:)/ { print substr($0, 1, 400) }' "$1"
+}
+
+# Prints the longest programs as rows of the table, and warns of those that have grown.
+tell_seconds() {
+    local name wall cpu before
+    printf '\n| program | s | s of CPU |\n| --- | --- | --- |\n'
+    sort --field-separator=$'\t' --key=2,2nr "$work/seconds" | head -n "${OUTRIGGER_PROGRAMS_SHOWN:-10}" |
+        while IFS=$'\t' read -r name wall cpu; do printf '| %s | %d | %d |\n' "$name" "$wall" "$cpu"; done
+    while IFS=$'\t' read -r name wall cpu; do
+        before=$(seconds_before "$name")
+        # Short programs vary with what runs beside them.
+        ((wall <= ${before:-$wall} * 3 / 2 + 10)) ||
+            printf 'warning: %s took %d s; docs/testing.md has %d s\n' "$name" "$wall" "$before"
+    done <"$work/seconds"
+}
+
+# Prints the seconds of a program in the table of docs/testing.md.
+seconds_before() {
+    awk -F ' *[|] *' -v name="$1" '$2 == name && $3 ~ /^[0-9]+$/ { print $3; exit }' docs/testing.md
 }
 
 # Prints the counts and what was left out. In CI, everything has to run.
@@ -100,9 +143,15 @@ summarize() {
     [[ -z ${CI:-} ]]
 }
 
-if [[ ${1:-} == --in ]]; then
+case "${1:-}" in
+--collect)
     shift
-    run_if_here "$@"
-else
-    main "$@"
-fi
+    collect_program "$@"
+    ;;
+--run)
+    shift
+    work=$1
+    run_program "$@"
+    ;;
+*) main "$@" ;;
+esac

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Brings a Debian machine to where the tests can run: system packages, the
-# Kubernetes programs, CoreDNS, a gRPC application, Helm, cnitool, Envoy, promtool, mdBook. Does nothing, quickly,
+# Kubernetes programs, CoreDNS, a gRPC application, Helm, cnitool, Istio's programs, Envoy, promtool, mdBook. Does nothing, quickly,
 # when all of it is there. What is built or downloaded is kept outside the tree,
-# for every checkout. `setup.sh mdbook` installs mdBook alone; `setup.sh envoy amd64|arm64` fetches the Envoy of a
+# for every checkout. `setup.sh packages` installs the packages alone, `setup.sh mdbook` mdBook; `setup.sh envoy amd64|arm64` fetches the Envoy of a
 # platform alone, and prints its path.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -14,6 +14,7 @@ kubernetes_version=$(awk '$1 == "k8s.io/kubernetes" { print $2 }' kubernetes/go.
 coredns_version=$(awk '$2 == "github.com/coredns/coredns" { print $3 }' coredns/go.mod)
 helm_version=$(awk '$1 == "helm.sh/helm/v3" { print $2 }' helm/go.mod)
 cnitool_version=$(awk '$1 == "github.com/containernetworking/cni" { print $2 }' cnitool/go.mod)
+istio_version=$(awk '$1 == "istio.io/istio" { print $2 }' istio/go.mod)
 grpc_version=$(awk '$2 == "google.golang.org/grpc" { print $3 }' grpc/go.mod)
 
 main() {
@@ -21,21 +22,28 @@ main() {
     # Two checkouts share the cache; the second waits for the first.
     exec 9>"$cache/setup.lock"
     flock 9
-    if [[ ${1:-} == mdbook ]]; then
+    case "${1:-}" in
+    packages)
+        install_packages
+        return
+        ;;
+    mdbook)
         install_mdbook
         return
-    fi
-    if [[ ${1:-} == envoy ]]; then
+        ;;
+    envoy)
         fetch_envoy "$2"
         printf '%s\n' "$cache/envoy-$envoy_version$(suffix_of "$2")/envoy"
         return
-    fi
+        ;;
+    esac
     install_packages
     build kubernetes "$kubernetes_version"
     build coredns "$coredns_version" coredns
     build grpc "$grpc_version" grpc-application
     build helm "$helm_version"
     build cnitool "$cnitool_version"
+    build istio "$istio_version"
     fetch_envoy "$(dpkg --print-architecture)"
     fetch_promtool
     install_mdbook
@@ -57,13 +65,13 @@ install_packages() {
     need containerd containerd
     need runc runc
     need unzip unzip
-    need zstd zstd
     need openssl openssl
     need busybox busybox-static
     need chromium chromium
     need skopeo skopeo
     need zsh zsh
     need fish fish
+    need rsync rsync
     [[ -e /etc/ssl/certs/ca-certificates.crt ]] || missing+=(ca-certificates)
     [[ -x /usr/lib/cni/bridge ]] || missing+=(containernetworking-plugins)
     [[ ${#missing[@]} -eq 0 ]] && return
@@ -114,10 +122,10 @@ build() {
 check_go() {
     local version
     command -v go >/dev/null ||
-        die "Go 1.25 or later is needed to build programs for the tests, and there is no go in PATH: install Go and run this again"
+        die "Go 1.26 or later is needed to build programs for the tests, and there is no go in PATH: install Go and run this again"
     version=$(go env GOVERSION)
-    [[ $(printf '%s\n' go1.25 "$version" | sort -V | head -n1) == go1.25 ]] ||
-        die "Go 1.25 or later is needed to build programs for the tests, and the go in PATH is $version: install a later one and run this again"
+    [[ $(printf '%s\n' go1.26 "$version" | sort -V | head -n1) == go1.26 ]] ||
+        die "Go 1.26 or later is needed to build programs for the tests, and the go in PATH is $version: install a later one and run this again"
 }
 
 # fetch_envoy ARCHITECTURE

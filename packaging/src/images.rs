@@ -68,7 +68,7 @@ impl ImageInputs<'_> {
         let entrypoint = format!("/{name}");
         let image = Image::new(self.name(name), self.platform, &[&entrypoint]).user(of.user);
         let image = of.programs().try_fold(image, |image, program| {
-            image.file(&format!("/{program}"), &self.programs.join(program))
+            image.program(&format!("/{program}"), &self.programs.join(program))
         })?;
         // A kubeconfig without a CA means those of the system. In a cluster, a Pod has its CA.
         if name == "istioctl" { self.with_certificates(image) } else { Ok(image) }
@@ -81,7 +81,7 @@ impl ImageInputs<'_> {
         let entrypoint = format!("{folder}/pilot-agent");
         let mut image = Image::new(self.name(PROXY), self.platform, &[&entrypoint]).user(1337);
         for program in PROXY_PROGRAMS {
-            image = image.file(&format!("{folder}/{program}"), &self.programs.join(program))?;
+            image = image.program(&format!("{folder}/{program}"), &self.programs.join(program))?;
         }
         self.with_certificates(image.program(&format!("{folder}/envoy"), envoy)?)
     }

@@ -1,12 +1,12 @@
 //! Images of the tests.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Result;
 use packaging::images::{CERTIFICATES, ImageInputs, PROGRAM_IMAGES, PROXY_PROGRAMS};
 use packaging::{Image, ImageName, Platform};
 
-use crate::programs::{Programs, repository};
+use crate::programs::{Programs, own_programs};
 
 /// Returns the images of our programs, of the proxy, and of the applications of the examples.
 ///
@@ -20,7 +20,7 @@ pub fn all(programs: &Programs, app: &Path) -> Result<Vec<Image>> {
     Ok(images)
 }
 
-/// Returns the images of our static programs, as `manifests/install.yaml` and injected pods name
+/// Returns the images of our programs, as `manifests/install.yaml` and injected pods name
 /// them.
 pub fn ours(programs: &Programs) -> Result<Vec<Image>> {
     let used = PROGRAM_IMAGES.into_iter().filter(|image| image.name != "istioctl");
@@ -28,7 +28,7 @@ pub fn ours(programs: &Programs) -> Result<Vec<Image>> {
         for program in image.programs() {
             programs.own(program)?;
         }
-        Ok(inputs(&dist(), OURS, "0.1.0").program(image)?)
+        Ok(inputs(&own_programs()?, OURS, "0.1.0").program(image)?)
     });
     images.collect()
 }
@@ -42,16 +42,12 @@ fn proxy_named(programs: &Programs, repository: &str, tag: &str) -> Result<Image
     for program in PROXY_PROGRAMS {
         programs.own(program)?;
     }
-    Ok(inputs(&dist(), repository, tag).proxy(&programs.envoy()?)?)
+    Ok(inputs(&own_programs()?, repository, tag).proxy(&programs.envoy()?)?)
 }
 
 fn inputs<'a>(programs: &'a Path, repository: &'a str, tag: &'a str) -> ImageInputs<'a> {
     let certificates = Path::new(CERTIFICATES);
     ImageInputs { repository, tag, platform: Platform::host(), programs, certificates }
-}
-
-fn dist() -> PathBuf {
-    repository().join("dist")
 }
 
 fn image(repository: &str, tag: &str, entrypoint: &[&str]) -> Image {

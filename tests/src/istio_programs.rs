@@ -1,13 +1,10 @@
 //! Istio's own programs, from the directory in `ISTIO_PROGRAMS`.
 
-use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use crate::api_servers::ApiServers;
 use crate::http;
@@ -17,7 +14,7 @@ use crate::process::Process;
 use crate::run_folder::RunFolder;
 use crate::skipped_tests;
 
-/// Directory with Istio's programs, packed.
+/// Directory with Istio's programs, as `make setup` builds it.
 #[derive(Clone, Debug)]
 pub struct IstioPrograms {
     folder: PathBuf,
@@ -40,18 +37,14 @@ impl IstioPrograms {
         Ok(())
     }
 
-    /// Unpacks a program into a folder.
-    pub fn unpack(&self, name: &str, folder: &Path) -> Result<PathBuf> {
-        let (packed, program) = (self.folder.join(format!("{name}.zst")), folder.join(name));
-        let output = File::create(&program).with_context(|| format!("creating {name}"))?;
-        let input = File::open(&packed).with_context(|| format!("opening {}", packed.display()))?;
-        let mut zstd = Command::new("zstd");
-        let status = zstd.args(["-d", "-c"]).stdin(Stdio::from(input)).stdout(output).status();
-        let status = status.context("starting zstd; hint: make setup")?;
-        ensure!(status.success(), "zstd: {status}");
-        let mut permissions = fs::metadata(&program)?.permissions();
-        permissions.set_mode(0o755);
-        fs::set_permissions(&program, permissions).context("making a program executable")?;
+    /// Returns the path of a program.
+    pub fn program(&self, name: &str) -> Result<PathBuf> {
+        let program = self.folder.join(name);
+        ensure!(
+            program.exists(),
+            "ISTIO_PROGRAMS: {} does not exist; hint: make setup builds it",
+            program.display()
+        );
         Ok(program)
     }
 }
@@ -74,7 +67,7 @@ impl Istiod {
         mesh: &Path,
         environment: &[&str],
     ) -> Result<Self> {
-        let program = programs.unpack("pilot-discovery", &servers.folder().node())?;
+        let program = programs.program("pilot-discovery")?;
         let (plain, secure, http) = (free_port()?, free_port()?, free_port()?);
         // It writes into its working directory.
         let folder = servers.folder().folder("istiod")?;

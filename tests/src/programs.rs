@@ -104,9 +104,9 @@ impl Programs {
         existing(folder.join("grpc-application"), "make setup")
     }
 
-    /// Returns a release program of this repository.
+    /// Returns a program of this repository from [`own_programs`].
     pub fn own(&self, name: &str) -> Result<PathBuf> {
-        existing(repository().join("dist").join(name), "make build")
+        existing(own_programs()?.join(name), "make test-programs, or make build for dist/")
     }
 
     /// Returns a program from a Debian package.
@@ -129,6 +129,18 @@ pub fn repository() -> &'static Path {
         root.unwrap_or(&package).to_owned()
     });
     &ROOT
+}
+
+/// Returns the folder of this repository's programs: the one that `OUTRIGGER_PROGRAMS` names
+/// relative to the work tree, such as `dist`, or else the one that cargo built them into with the
+/// running test.
+pub fn own_programs() -> Result<PathBuf> {
+    if let Some(folder) = env::var_os("OUTRIGGER_PROGRAMS") {
+        return Ok(repository().join(folder));
+    }
+    let test = env::current_exe().context("finding this program")?;
+    let folder = test.parent().and_then(Path::parent);
+    folder.map(Path::to_owned).context("this program is in no folder of cargo")
 }
 
 /// Returns the version of a module that a `go.mod` requires.

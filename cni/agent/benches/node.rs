@@ -91,7 +91,7 @@ fn measured(plugin: &Path, config: &Value, pod: &str) -> Result<Times> {
 
 /// Istio's plugin asks the API server about each pod.
 fn of_istio(istio: &IstioPrograms, folder: &Path, nothing: Times) -> Result<()> {
-    let plugin = istio.unpack("istio-cni", folder)?;
+    let plugin = istio.program("istio-cni")?;
     let servers = ApiServers::start(&Programs::find()?, 1)?;
     let kubectl = servers.kubectl();
     kubectl.must(["create", "namespace", "shop"])?;

@@ -21,7 +21,6 @@ use super::server::run_queue::RunQueue;
 use super::server::shutdown::ShutdownPhase;
 use super::server::turns::Turns;
 use super::telemetry::metrics::Metrics;
-use super::telemetry::traces::Traces;
 
 /// Returns everything that a webhook with this configuration sends in response to `bytes`, after
 /// which the client closes its side.
@@ -35,7 +34,6 @@ pub fn answers(configuration: Arc<Configuration>, bytes: &[u8]) -> io::Result<Ve
         body_budget: BodyBudget::new(1 << 20)?,
         body_limit: 1 << 20,
         time_limit: Duration::from_secs(10),
-        traces: Traces::default(),
     };
     let router = handler::redirect_unclean(handler::router(webhook));
     Builder::new_current_thread().enable_time().build()?.block_on(async {

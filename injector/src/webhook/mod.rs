@@ -60,7 +60,6 @@ use self::server::signals::Signals;
 use self::server::turns::Turns;
 use self::telemetry::log::Log;
 use self::telemetry::metrics::Metrics;
-use self::telemetry::traces::Traces;
 use self::tls::client_ca::ClientFile;
 
 /// Serves until SIGTERM, SIGINT or SIGQUIT, and then until the requests in flight are answered.
@@ -105,9 +104,6 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
         metrics.follow(upkeep_status);
     }
     let reports = Reports::new(args, &options, &mut metrics).map_err(RunError::Reports)?;
-    let traces =
-        Traces::from_environment(config::options::process(args).revision_name(), &mut metrics);
-    let traces = traces.map_err(RunError::Traces)?;
     let metrics = Arc::new(metrics);
     let configuration =
         Arc::new(Configuration::new(config::options::process(args), Arc::clone(&metrics)));
@@ -153,7 +149,6 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
             .map_err(RunError::Runtime)?,
         body_limit: args.limits.review_bytes as usize,
         time_limit: args.limits.review,
-        traces: traces.clone(),
     };
     let tls = negotiate(args, options.tls, clients, certificate, &mut upkeep);
     let (phase, phases) = ShutdownPhase::channel();
@@ -195,8 +190,6 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
     for server in plain {
         let _ = server.await;
     }
-    // `end` blocks, and the runtime sends the last spans.
-    let _ = tokio::task::spawn_blocking(move || traces.end()).await;
     tracing::info!("done");
     Ok(())
 }

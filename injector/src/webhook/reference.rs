@@ -40,9 +40,8 @@ fn reference() -> String {
         .heading(2, "Metrics")
         .text(
             "`/metrics` of `--adminAddr` has them in the OpenMetrics format. [Reasons](reasons.md) \
-             has the values of the label `reason`. `sidecar_injector_trace_spans_lost_total` needs \
-             a build with tracing, the metrics of reports need `--report-interval`, and those of \
-             the CA a cluster.",
+             has the values of the label `reason`. The metrics of reports need `--report-interval`, \
+             and those of the CA a cluster.",
         )
         .table(["metric", "type", "labels", "help"], metrics)
         .heading(2, "Events")
@@ -106,7 +105,6 @@ fn table_of_metrics_is_what_a_scrape_has() {
 fn page_with_every_family() -> String {
     let mut metrics = Metrics::new();
     metrics.follow_log(Counter::default());
-    metrics.follow_traces(Counter::default());
     metrics.answered(CallResult::Denied, words::BAD_POD.as_str(), true, Duration::ZERO);
     metrics.watch("nodes", WatchState::Current);
     let status = Status {

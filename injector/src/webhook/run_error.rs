@@ -11,7 +11,6 @@ use webhook_certs::cluster::CertificateError;
 
 use super::config::options::OptionsError;
 use super::reports::ReportsError;
-use super::telemetry::traces::TracesError;
 use super::tls::certificate::InMemoryError;
 use super::tls::client_ca::ClientFileError;
 use crate::settings::SettingsError;
@@ -60,9 +59,6 @@ pub enum RunError {
     /// The certificate files cannot be used.
     #[error("--tlsCertFile, --tlsKeyFile: {0}")]
     CertificateFiles(#[source] FilesError),
-    /// The environment variables of tracing are invalid, or its client cannot be created.
-    #[error("{0}")]
-    Traces(#[source] TracesError),
     /// The client CAs cannot be used.
     #[error(
         "{0}\nhint: name a file that this process may read, with the CA certificates of clients in \
@@ -92,7 +88,6 @@ impl RunError {
             | Self::Settings(_)
             | Self::CertificateFiles(_)
             | Self::ClientFile(_)
-            | Self::Traces(_)
             | Self::Certificate(_) => 2,
             Self::Runtime(_)
             | Self::Signals(_)

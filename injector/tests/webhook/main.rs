@@ -15,8 +15,6 @@ mod log;
 mod program;
 mod router;
 mod tls;
-#[cfg(feature = "opentelemetry")]
-mod traces;
 mod unusual_pods;
 
 use std::process::Command;

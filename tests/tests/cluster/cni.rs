@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::cluster::Cluster;
 use e2e::namespace::{Namespace, address_of};
 use e2e::process::Process;
-use e2e::programs::{Programs, repository};
+use e2e::programs::Programs;
 use e2e::proxy::connections;
 use e2e::{pod_processes, wait};
 use rustix::process::Signal;
@@ -342,7 +342,7 @@ pub(crate) fn run_folder(cluster: &Cluster) -> PathBuf {
 }
 
 fn run(flags: &[String], command: &[&str]) -> Result<Output> {
-    let program = repository().join("dist/install-cni");
+    let program = Programs::find()?.own("install-cni")?;
     Command::new(program).args(command).args(flags).output().context("starting install-cni")
 }
 

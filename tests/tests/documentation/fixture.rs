@@ -42,7 +42,7 @@ impl Fixture {
         self.servers.kubectl()
     }
 
-    /// Returns a program of `dist/`, or kubectl.
+    /// Returns a program of this repository, or kubectl.
     pub(crate) fn program(&self, name: &str) -> Result<PathBuf> {
         match name {
             "kubectl" => self.programs.asset(name),

@@ -1,5 +1,5 @@
 //! The commands of the documentation, run as a reader would run them: each page is a story in a
-//! shell of its own, with the programs of `dist/` and a real API server.
+//! shell of its own, with our programs and a real API server.
 //!
 //! `pages/NAME/` has the files that a page names. Its scripts `ANCHOR.sh` prepare what the section
 //! with that anchor takes for granted; `before.sh` belongs to the beginning of the page.

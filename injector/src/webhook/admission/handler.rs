@@ -32,7 +32,6 @@ use crate::webhook::server::body_memory::{
 use crate::webhook::server::run_queue::let_others_run;
 use crate::webhook::server::turns::{Caller, Turns};
 use crate::webhook::telemetry::metrics::{CallResult, Metrics};
-use crate::webhook::telemetry::traces::Traces;
 
 /// Returns the webhook's routes: `/inject` and all paths below it.
 pub fn router(webhook: Webhook) -> Router {
@@ -86,28 +85,23 @@ pub struct Webhook {
     pub body_limit: usize,
     /// Longest duration of a call.
     pub time_limit: Duration,
-    /// Destination of the spans.
-    pub traces: Traces,
 }
 
 /// Answers one call and counts it.
 async fn call(State(webhook): State<Arc<Webhook>>, request: Request) -> Response {
     let start = Instant::now();
     webhook.metrics.requested();
-    let span = webhook.traces.begin(request.headers());
     let answer = webhook.answer(request, start).await;
     let took = start.elapsed();
     match answer {
         Ok((verdict, body)) => {
             webhook.metrics.answered(verdict.result, verdict.reason, true, took);
             verdict.log(took);
-            span.finish(Some(&verdict.subject), verdict.result, verdict.reason);
             ([(CONTENT_TYPE, JSON)], body).into_response()
         }
         Err(refusal) => {
             webhook.metrics.answered(CallResult::Failed, refusal.word(), false, took);
             tracing::warn!(reason = refusal.word(), problem = %refusal, "call rejected");
-            span.finish(None, CallResult::Failed, refusal.word());
             refusal.into_response()
         }
     }

@@ -49,9 +49,6 @@ macro_rules! metrics {
 metrics! {
     LOG_LINES_LOST = "sidecar_injector_log_lines_lost", Counter, [],
         "Log lines dropped because stderr failed or was blocked";
-    #[cfg(any(test, feature = "opentelemetry"))]
-    TRACE_SPANS_LOST = "sidecar_injector_trace_spans_lost", Counter, [],
-        "Spans dropped because the collector rejected them or was too slow";
     BUILD = "sidecar_injector_build", Info, ["version"],
         "Version of the program";
     INJECTION_REQUESTS = "sidecar_injection_requests", Counter, [],

@@ -96,13 +96,6 @@ impl Metrics {
         self.registry.register(spec.name, spec.help, lost);
     }
 
-    /// Adds the counter of spans that did not reach a collector. Only a build with tracing has it.
-    #[cfg(any(test, feature = "opentelemetry"))]
-    pub(in crate::webhook) fn follow_traces(&mut self, lost: Counter) {
-        let spec = table::TRACE_SPANS_LOST;
-        self.registry.register(spec.name, spec.help, lost);
-    }
-
     /// Adds a collector, read at each scrape.
     pub(in crate::webhook) fn collect(&mut self, collector: Box<dyn Collector>) {
         self.registry.register_collector(collector);

@@ -1,6 +1,6 @@
-//! The pod of a review, for the log and for traces.
+//! The pod of a review, for the log.
 
-/// Subject of a review, for the log and for traces.
+/// Subject of a review, for the log.
 #[derive(Debug, Default)]
 pub(crate) struct ReviewedPod {
     pub(crate) uid: String,

@@ -9,12 +9,12 @@
 
 mod agent;
 mod envoy;
-mod istio;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use e2e::istio_programs::IstioPrograms;
 use e2e::programs::Programs;
 
 use agent::Agent;
@@ -29,8 +29,9 @@ fn main() -> Result<()> {
     }
     let ours = Programs::find()?.own("pilot-agent")?;
     let mut programs = vec![("Outrigger", ours.as_path())];
-    let istio = istio::agent()?;
-    programs.extend(istio.as_ref().map(|istio| ("Istio", istio.path())));
+    let istio = IstioPrograms::find_if_any("Istio's agent")?;
+    let istio = istio.map(|istio| istio.program("pilot-agent")).transpose()?;
+    programs.extend(istio.as_deref().map(|istio| ("Istio", istio)));
 
     println!("| pilot-agent | {} |", titles(&programs));
     println!("| --- |{}", " --- |".repeat(programs.len()));

@@ -38,8 +38,7 @@ fn main() -> Result<()> {
     let clients = usize::try_from(numbers.next().unwrap_or(100))?;
     let programs = Programs::of_api_servers()?;
     let ours = program(&programs)?;
-    let folder = tempfile::tempdir()?;
-    let istiod = istio.unpack("pilot-discovery", folder.path())?;
+    let istiod = istio.program("pilot-discovery")?;
     let runtime = Runtime::new().context("starting a runtime")?;
     let measurement = Measurement { programs, istio, runtime, services, clients };
     let measure = |product, program: &Path| {

@@ -1,7 +1,5 @@
 //! Links of the documentation, the table of contents of the site, and the versions that it names.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panic")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 

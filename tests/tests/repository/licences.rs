@@ -1,7 +1,5 @@
 //! Licences and sources of all dependencies, as `deny.toml` allows them.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panic")]
-
 use std::env;
 use std::process::Command;
 

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Runs the steps of `make test`, some of them beside each other, and prints the seconds of each at the end.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+main() {
+    local status=0
+    work=$(mktemp --directory)
+    trap 'rm -rf "$work"' EXIT
+    # Downloads and Go on one side, cargo on the other.
+    beside setup
+    chain fmt clippy doc test-programs || status=1
+    join || status=1
+    [[ $status -ne 0 ]] || chain generated || status=1
+    if [[ $status -eq 0 ]]; then
+        # The release programs are for the last step alone: their build takes what the tests leave of the processors.
+        beside build
+        chain test-all || status=1
+        join && chain test-shipped || status=1
+    fi
+    tell
+    return "$status"
+}
+
+# Runs steps one after the other, until one fails.
+chain() {
+    local step
+    for step in "$@"; do
+        run "$step" || return 1
+    done
+}
+
+# Starts a step that runs beside the next chain. `join` waits for it, and prints its output in one piece.
+beside() {
+    beside=$1
+    run "$beside" >"$work/output" 2>&1 &
+    beside_pid=$!
+}
+
+join() {
+    local status=0
+    wait "$beside_pid" || status=1
+    cat "$work/output" >&2
+    return "$status"
+}
+
+run() {
+    local step=$1 start=$SECONDS status=0 priority=0
+    [[ $step != build ]] || priority=19
+    printf '\n== make %s\n' "$step" >&2
+    nice --adjustment="$priority" "${MAKE:-make}" --no-print-directory "$step" || status=1
+    printf '%s\t%d\n' "$step" "$((SECONDS - start))" >>"$work/seconds"
+    [[ $status -eq 0 ]] || printf 'make test: FAILED in make %s\n' "$step" >&2
+    return "$status"
+}
+
+tell() {
+    {
+        printf '\n| step | s |\n| --- | --- |\n'
+        awk -F '\t' '{ printf "| %s | %d |\n", $1, $2 }' "$work/seconds"
+        printf '| all | %d |\n' "$SECONDS"
+    } >&2
+}
+
+main
