@@ -37,6 +37,7 @@ size: ## Check that the programs in dist/ that run for every pod are no larger t
 	        { echo "make size: dist/$${limit%=*} has $$size bytes, and may have $${limit#*=}" >&2; exit 1; }; \
 	done
 
+bench: export OUTRIGGER_PROGRAMS := dist
 bench: build ## Measure time, instructions, allocations: docs/performance.md (root)
 	@{ command -v valgrind && command -v busybox; } >/dev/null || apt-get install -y -qq valgrind busybox-static >&2
 	@[[ -n $${ISTIO_CASES:-} ]] || echo "make bench: LEFT OUT: Istio's templates; ISTIO_CASES does not name its cases" >&2
@@ -115,8 +116,7 @@ test: ## Everything: set-up, checks, build, all tests (root; first run under an 
 
 # The programs of tests, and ours that they run: those of cargo's profile for development.
 test-programs:
-	cargo test --locked --workspace --no-run
-	cargo build --locked --workspace --bins
+	cargo build --locked --workspace --bins --tests
 
 test-all: test-programs
 	@tests/lanes.sh --workspace
@@ -128,20 +128,22 @@ test-shipped: size
 test-unit: ## The tests of each crate that need no root, no set-up and no API server
 	@tests/lanes.sh --unit --workspace
 
+# Of the whole workspace, as all other targets: the features of crates are the same, so nothing is built twice.
 test-capture: ## Packets through istio-init's rules, in network namespaces (root)
-	cargo test --locked --package e2e --test 'capture*' --no-fail-fast
+	cargo test --locked --workspace --test 'capture*' --no-fail-fast
 
-test-cluster: setup build ## The stories on a real Kubernetes node (root)
-	cargo test --locked --package e2e --test cluster
+test-cluster: setup test-programs ## The stories on a real Kubernetes node (root)
+	cargo test --locked --workspace --test cluster
 
-test-manifests: setup build ## What manifests/ installs, rendered and on a real API server (root)
-	cargo test --locked --package e2e --test manifests --test installation --no-fail-fast
+test-manifests: setup test-programs ## What manifests/ installs, rendered and on a real API server (root)
+	cargo test --locked --workspace --test manifests --test installation --no-fail-fast
 
-test-acceptance: setup build ## Certificates and admission under faults, on two API servers (root)
-	cargo test --locked --package e2e --test acceptance
+test-acceptance: setup test-programs ## Certificates and admission under faults, on two API servers (root)
+	cargo test --locked --workspace --test acceptance
 
-soak: setup build ## The same with long times and many rounds: half an hour (root)
-	OUTRIGGER_PACE=soak cargo test --locked --package e2e --test acceptance
+soak: export OUTRIGGER_PROGRAMS := dist
+soak: setup build ## The same with long times and many rounds, and the released programs: half an hour (root)
+	OUTRIGGER_PACE=soak cargo test --locked --workspace --test acceptance
 
 fuzz: ## Let libFuzzer look for what breaks a target: TARGET=name (or all), TIME=60 seconds each
 	@test -x "$(CARGO_FUZZ)/bin/cargo-fuzz" || CARGO_TARGET_DIR="$(CARGO_FUZZ)/build" \

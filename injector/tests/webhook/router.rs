@@ -21,7 +21,6 @@ use injector::webhook::reload::Configuration;
 use injector::webhook::server::body_memory::BodyBudget;
 use injector::webhook::server::turns::Turns;
 use injector::webhook::telemetry::metrics::Metrics;
-use injector::webhook::telemetry::traces::Traces;
 use reason::{Reason, words};
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -158,7 +157,6 @@ fn unconfigured(inject: Inject, places: usize) -> Webhook {
         body_budget: BodyBudget::new(1024).unwrap(),
         body_limit: 1024,
         time_limit: Duration::from_secs(9),
-        traces: Traces::default(),
     }
 }
 

@@ -61,7 +61,7 @@ impl Tree {
     /// Returns the output of the program built from the copy, and whether cargo compiled anything.
     fn run(&self) -> (String, bool) {
         let messages = self.build().unwrap();
-        let output = succeed(Command::new(self.built("tree")), "").unwrap();
+        let output = succeed(&mut Command::new(self.built("tree")), "").unwrap();
         (output.trim().to_owned(), messages.contains("Compiling"))
     }
 

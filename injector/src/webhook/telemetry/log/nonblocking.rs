@@ -188,11 +188,13 @@ mod tests {
         let taken = Arc::default();
         let lines = Lines::to(Gate { open: closed, taken: Arc::clone(&taken) });
         let mut writer = lines.writer();
+        let line = format!("{}\n", "x".repeat(63));
         for _ in 0..3 * LINES {
-            writer.write_all(b"a line\n").unwrap();
+            writer.write_all(line.as_bytes()).unwrap();
         }
+        // The blocked write has a chunk, which the thread may have gathered while lines came.
         let lost = lines.lost().get();
-        assert!(lost >= LINES as u64, "{lost}");
+        assert!(lost as usize >= 2 * LINES - CHUNK / line.len() - 1, "{lost}");
         drop(open);
         // On a busy machine the drop may end before all lines are written.
         let written = || String::from_utf8(taken.lock().unwrap().clone()).unwrap();
@@ -203,7 +205,7 @@ mod tests {
         }
         drop(lines);
         let text = written();
-        assert!(text.lines().all(|line| line == "a line"));
+        assert!(text.lines().all(|written| written == line.trim_end()));
         assert_eq!(text.lines().count() as u64 + lost, 3 * LINES as u64);
     }
 
