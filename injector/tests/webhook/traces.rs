@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Instant;
 
 use data_encoding::HEXLOWER;
 use e2e::port::free_port;
+use e2e::wait;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Attribute;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::client::{Client, JSON, review};
-use crate::program::{PATIENCE, Program, command};
+use crate::program::{Program, command};
 
 #[test]
 fn admission_is_a_span_in_the_callers_trace() {
@@ -201,8 +201,7 @@ impl Collector {
     }
 
     fn next(&self) -> Received {
-        let deadline = Instant::now() + PATIENCE;
-        self.received.recv_timeout(deadline - Instant::now()).unwrap()
+        self.received.recv_timeout(wait::TIMEOUT).unwrap()
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use e2e::api_servers::ApiServers;
+use e2e::wait;
 use http::{Method, Request};
 use kube::Client;
 use pilot_registry::event::{Event, Update};
@@ -117,31 +118,31 @@ impl Mesh {
 
     /// Waits until the snapshot is the one of the lists of an API server.
     pub(crate) async fn settled(&self, server: usize) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
+        let compare = async || {
             let (listed, known) = (self.listed(server).await?, self.snapshot());
-            if listed == known {
-                return Ok(());
-            }
-            if Instant::now() > deadline {
-                bail!("the lists say {}, the watches {}", summary(&listed), summary(&known));
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+            ensure!(
+                listed == known,
+                "the lists say {}, the watches {}",
+                summary(&listed),
+                summary(&known)
+            );
+            Ok(())
+        };
+        wait::until_async("the watches know what the lists say", compare).await
     }
 
-    /// Waits for a condition.
+    /// Waits for a condition; an error of the condition is none to wait for.
     pub(crate) async fn until(
         &self,
         what: &str,
         mut holds: impl AsyncFnMut(&Self) -> Result<bool>,
     ) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        while !holds(self).await? {
-            ensure!(Instant::now() < deadline, "it does not come to this: {what}");
-            tokio::time::sleep(PAUSE).await;
-        }
-        Ok(())
+        let probe = async || match holds(self).await {
+            Ok(false) => Err("it does not hold"),
+            Ok(true) => Ok(Ok(())),
+            Err(error) => Ok(Err(error)),
+        };
+        wait::until_async(what, probe).await?
     }
 
     async fn listed(&self, server: usize) -> Result<Snapshot> {
@@ -290,9 +291,6 @@ const LISTS: [(&str, &str, &str); 5] = [
     ("/apis/discovery.k8s.io/v1/endpointslices", "discovery.k8s.io/v1", "EndpointSlice"),
     ("/api/v1/services", "v1", "Service"),
 ];
-
-const PATIENCE: Duration = Duration::from_secs(120);
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// Comparisons take place during all stories.
 const PERIOD: Duration = Duration::from_millis(200);
