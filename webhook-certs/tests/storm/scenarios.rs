@@ -156,6 +156,8 @@ pub(crate) async fn siege(mut fixture: Fixture<'_>) -> Result<()> {
     hasten(&mut fixture, SignedDuration::from_hours(10));
     fixture.options.parameters.write_burst = 5;
     fixture.options.parameters.write_interval = SignedDuration::from_secs(5);
+    fixture.options.parameters.leaf_lifetime = SignedDuration::from_secs(4);
+    fixture.options.parameters.retire_delay = SignedDuration::from_secs(8);
     let _pair = Pair::start(&fixture).await?;
     let old = fixture.state().await?;
     let work = async |tally: &Tally| {

@@ -17,11 +17,13 @@ use pilot_registry::kubernetes::{self, Audited, Watchdog};
 use pilot_registry::manifest::ObjectDefaults;
 use pilot_registry::snapshot::Snapshot;
 use serde_json::{Value, json};
+use tokio::task::AbortHandle;
 
 pub(crate) struct Mesh {
     pub(crate) servers: ApiServers,
     clients: [Client; 2],
     watched: Shared,
+    watch: AbortHandle,
 }
 
 /// Index of the watches. Clones share it.
@@ -68,17 +70,23 @@ impl Audited for Shared {
     }
 }
 
+/// Starts to watch the first API server.
+async fn watch(servers: &ApiServers, settling: Duration) -> Result<(Shared, AbortHandle)> {
+    let (watched, client) = (Shared::default(), servers.admin(0).await?);
+    let shared = watched.clone();
+    let watching = tokio::spawn(async move {
+        let watchdog = Watchdog { index: shared.clone(), period: PERIOD, settling };
+        let defaults = ObjectDefaults::default();
+        kubernetes::watch(client, defaults, &watchdog, |event| shared.offer(event)).await
+    });
+    Ok((watched, watching.abort_handle()))
+}
+
 impl Mesh {
     pub(crate) async fn start(servers: ApiServers) -> Result<Self> {
         let clients = [servers.admin(0).await?, servers.admin(1).await?];
-        let (watched, client) = (Shared::default(), servers.admin(0).await?);
-        let shared = watched.clone();
-        tokio::spawn(async move {
-            let watchdog = Watchdog { index: shared.clone(), period: PERIOD, settling: SETTLING };
-            let defaults = ObjectDefaults::default();
-            kubernetes::watch(client, defaults, &watchdog, |event| shared.offer(event)).await
-        });
-        let mesh = Self { servers, clients, watched };
+        let (watched, watch) = watch(&servers, SETTLING).await?;
+        let mesh = Self { servers, clients, watched, watch };
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
         mesh.apply(0, "/api/v1/namespaces/shop", &namespace).await?;
@@ -86,6 +94,13 @@ impl Mesh {
             mesh.node(node, zone).await?;
         }
         Ok(mesh)
+    }
+
+    /// Replaces index and watches by new ones, whose watchdog compares again after this time.
+    pub(crate) async fn watch_again(&mut self, settling: Duration) -> Result<()> {
+        self.watch.abort();
+        (self.watched, self.watch) = watch(&self.servers, settling).await?;
+        self.settled(0).await
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
