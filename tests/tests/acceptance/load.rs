@@ -212,4 +212,3 @@ pub(crate) async fn create_plain(client: Client, namespace: &str) -> Result<PodS
 }
 
 const IN_FLIGHT: usize = 32;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
