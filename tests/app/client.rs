@@ -24,7 +24,7 @@ pub(crate) async fn line(url: &str) -> String {
 /// Makes a request on a connection of its own: `http`, `h2` (without TLS), `grpc` (a health check),
 /// `tcp` (a line that returns), `greeting` (a line that the server sends unasked).
 pub(crate) async fn answer(url: &str) -> Result<String> {
-    timeout(PATIENCE, exchange(url)).await.context("no answer in time")?
+    timeout(REQUEST_TIMEOUT, exchange(url)).await.context("no answer in time")?
 }
 
 async fn exchange(url: &str) -> Result<String> {
@@ -106,4 +106,4 @@ async fn read_line(stream: &mut BufReader<TcpStream>) -> Result<String> {
     Ok(line)
 }
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);

@@ -3,7 +3,6 @@
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -79,7 +78,7 @@ impl ApiServers {
         for ApiServer { server, process } in &mut servers {
             let admin = Identity::Admin.kubeconfig(&folder, server)?;
             let kubectl = Kubectl::from_program(kubectl_program.clone(), admin);
-            process.wait_until("the API server is ready", PATIENCE, || {
+            process.wait_until("the API server is ready", || {
                 kubectl.must(["get", "--raw", "/readyz"])?;
                 kubectl.must(["get", "namespace", "default"])
             })?;
@@ -157,7 +156,7 @@ impl ApiServers {
         process.start_again(&self.folder)?;
         let admin = Identity::Admin.kubeconfig(&self.folder, server)?;
         let kubectl = self.kubectl.for_kubeconfig(admin);
-        process.wait_until("the API server is ready again", PATIENCE, || {
+        process.wait_until("the API server is ready again", || {
             kubectl.must(["get", "--raw", "/readyz"])
         })?;
         Ok(())
@@ -259,4 +258,3 @@ const AUDIT_POLICY: &str = r#"{
         {"level": "Metadata"}
     ]
 }"#;
-const PATIENCE: Duration = Duration::from_secs(120);

@@ -4,7 +4,6 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use packaging::Image;
@@ -157,7 +156,7 @@ impl Cluster {
         let worked = work();
         self.node.etcd.start_again(&self.folder)?;
         let kubectl = &self.node.kubectl;
-        wait::until("the API server has its store again", PATIENCE, || {
+        wait::until("the API server has its store again", || {
             kubectl.must(["get", "--raw", "/readyz"])
         })?;
         worked
@@ -216,13 +215,13 @@ impl Node {
         let kubelet = Kubelet::start(folder, programs, &containerd, server, &access)?;
         // It starts after the kubelet, because it waits long for a node that does not exist yet.
         let kube_proxy = KubeProxy::start(folder, programs, &bridge, server)?;
-        wait::until("the node is Ready", PATIENCE, || {
+        wait::until("the node is Ready", || {
             let condition = format!("--for=condition=Ready=true node/{NODE_NAME} --timeout=0");
             let mut args = vec!["wait"];
             args.extend(condition.split(' '));
             kubectl.must(args)
         })?;
-        wait::until("pods can run as the default ServiceAccount", PATIENCE, || {
+        wait::until("pods can run as the default ServiceAccount", || {
             kubectl.must(["get", "serviceaccount", "default", "--namespace=default"])
         })?;
         let (kubelet, containerd) = (Mutex::new(kubelet), Mutex::new(containerd));
@@ -290,5 +289,3 @@ fn make_cgroups() -> Result<()> {
     }
     Ok(())
 }
-
-const PATIENCE: Duration = Duration::from_secs(180);

@@ -1,7 +1,6 @@
 //! containerd with its own root, state and socket.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use std::{fs, io};
 
 use anyhow::{Context, Result};
@@ -55,8 +54,7 @@ impl Containerd {
 
     fn wait_until_it_answers(&mut self) -> Result<()> {
         let Self { process, socket } = self;
-        process
-            .wait_until("containerd answers", PATIENCE, || ctr(socket, &["version".as_ref()]))?;
+        process.wait_until("containerd answers", || ctr(socket, &["version".as_ref()]))?;
         Ok(())
     }
 
@@ -173,4 +171,3 @@ const ATTACHMENTS: &str = "/var/lib/cni/results";
 /// CNI plugins of Debian's package.
 const SYSTEM_PLUGINS: &str = "/usr/lib/cni";
 const NOWHERE: &str = "server = \"http://127.0.0.1:9\"\n[host.\"http://127.0.0.1:9\"]\n";
-const PATIENCE: Duration = Duration::from_secs(120);

@@ -2,7 +2,6 @@
 
 use std::net::Ipv4Addr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use anyhow::{Result, bail};
 
@@ -76,7 +75,7 @@ impl ControlPlane {
     ) -> Result<()> {
         let mut api_server = self.api_server();
         api_server.start_again(folder)?;
-        api_server.wait_until("the API server is ready again", PATIENCE, || {
+        api_server.wait_until("the API server is ready again", || {
             kubectl.must(["get", "--raw", "/readyz"])
         })?;
         Ok(())
@@ -115,7 +114,7 @@ fn start_api_server(
         ApiServer::start(&parts, "kube-apiserver", address, flags)?;
     let admin = Identity::Admin.kubeconfig(folder, &server)?;
     let kubectl = Kubectl::new(programs, admin)?;
-    process.wait_until("the API server is ready", PATIENCE, || {
+    process.wait_until("the API server is ready", || {
         let answer = kubectl.run(["get", "--raw", "/readyz"])?;
         if !answer.succeeded {
             bail!("{}", answer.stderr.trim());
@@ -147,5 +146,3 @@ fn start_controller_manager(
         ],
     )
 }
-
-const PATIENCE: Duration = Duration::from_secs(180);

@@ -1,7 +1,5 @@
 //! The cluster's DNS server: `CoreDNS`.
 
-use std::time::Duration;
-
 use anyhow::Result;
 
 use crate::http;
@@ -46,7 +44,7 @@ impl Dns {
         let corefile = folder.write("Corefile", corefile)?;
         let args = ["-conf".as_ref(), corefile.as_os_str()];
         let mut process = Process::start(folder, "coredns", &programs.coredns()?, args)?;
-        process.wait_until("CoreDNS has read the Services", PATIENCE, || {
+        process.wait_until("CoreDNS has read the Services", || {
             http::get(([127, 0, 0, 1], ready_port).into(), "/ready")?.expect_ok()
         })?;
         Ok(Self { process })
@@ -70,4 +68,3 @@ www.example. TXT \"a text\"
 four.example. A 198.51.100.4
 alias.example. CNAME www.example.
 ";
-const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,7 +1,6 @@
 //! etcd, the API server's store.
 
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::Result;
 use rustix::process::Signal;
@@ -40,7 +39,7 @@ impl Etcd {
                 &format!("--initial-cluster=node={peer}"),
             ],
         )?;
-        process.wait_until("etcd is healthy", PATIENCE, || {
+        process.wait_until("etcd is healthy", || {
             http::get(([127, 0, 0, 1], port).into(), "/health")?.expect_ok()
         })?;
         Ok(Self { process, url })
@@ -69,9 +68,8 @@ impl Etcd {
     pub(crate) fn start_again(&mut self, folder: &RunFolder) -> Result<()> {
         self.process.start_again(folder)?;
         let address = self.url.trim_start_matches("http://").parse()?;
-        self.process.wait_until("etcd is healthy", PATIENCE, || {
-            http::get(address, "/health")?.expect_ok()
-        })?;
+        self.process
+            .wait_until("etcd is healthy", || http::get(address, "/health")?.expect_ok())?;
         Ok(())
     }
 
@@ -79,5 +77,3 @@ impl Etcd {
         self.process.stop()
     }
 }
-
-const PATIENCE: Duration = Duration::from_secs(120);

@@ -34,9 +34,9 @@ pub fn get(server: SocketAddr, path: &str) -> Result<Response> {
 pub fn send(server: SocketAddr, method: &str, path: &str) -> Result<Response> {
     let head = format!("{method} {path} HTTP/1.1\r\nHost: {server}\r\n");
     let attempt = || -> Result<Vec<u8>> {
-        let mut stream = TcpStream::connect_timeout(&server, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut stream = TcpStream::connect_timeout(&server, REQUEST_TIMEOUT)?;
+        stream.set_read_timeout(Some(REQUEST_TIMEOUT))?;
+        stream.set_write_timeout(Some(REQUEST_TIMEOUT))?;
         write!(stream, "{head}Content-Length: 0\r\nConnection: close\r\n\r\n")?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer)?;
@@ -74,7 +74,8 @@ fn split_at_text<'a>(bytes: &'a [u8], text: &str) -> Option<(&'a [u8], &'a [u8])
     Some((&bytes[..at], &bytes[at + text.len()..]))
 }
 
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Timeout of one request, below that of a wait: a request that hangs is one failed probe.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,6 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
@@ -122,8 +121,6 @@ impl Istiod {
     fn wait_until_ready(&mut self) -> Result<()> {
         let server = SocketAddr::from((Ipv4Addr::LOCALHOST, self.http));
         let probe = || http::get(server, "/ready")?.expect_ok();
-        self.process.wait_until("istiod is ready", PATIENCE, probe).map(drop)
+        self.process.wait_until("istiod is ready", probe).map(drop)
     }
 }
-
-const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,7 +1,5 @@
 //! kube-proxy, which makes Services reachable from this machine and from its pods.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
 
 use crate::bridge::Bridge;
@@ -46,7 +44,7 @@ impl KubeProxy {
                 "--conntrack-tcp-timeout-close-wait=0".to_owned(),
             ],
         )?;
-        process.wait_until("kube-proxy has written its rules", PATIENCE, || {
+        process.wait_until("kube-proxy has written its rules", || {
             http::get(([127, 0, 0, 1], health_port).into(), "/livez")?.expect_ok()?;
             ensure!(!tables()?.is_empty(), "there is no table yet");
             Ok(())
@@ -76,4 +74,3 @@ pub(crate) fn delete_tables() -> Result<()> {
 }
 
 const TABLE: &str = "kube-proxy";
-const PATIENCE: Duration = Duration::from_secs(120);

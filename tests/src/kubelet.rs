@@ -2,7 +2,6 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::json;
@@ -52,9 +51,8 @@ impl Kubelet {
             ],
         )?;
         let health = ([127, 0, 0, 1], health_port).into();
-        process.wait_until("the kubelet is healthy", PATIENCE, || {
-            http::get(health, "/healthz")?.expect_ok()
-        })?;
+        process
+            .wait_until("the kubelet is healthy", || http::get(health, "/healthz")?.expect_ok())?;
         Ok(Self { process, health })
     }
 
@@ -62,7 +60,7 @@ impl Kubelet {
     /// the container runtime recovers its pods.
     pub(crate) fn start_again(&mut self, folder: &RunFolder) -> Result<()> {
         let health = self.health;
-        wait::until("the kubelet is healthy again", PATIENCE, || {
+        wait::until("the kubelet is healthy again", || {
             if !self.process.runs() {
                 self.process.start_again(folder)?;
             }
@@ -136,4 +134,3 @@ fn configuration(
 
 /// The parent cgroup of all pods of the node.
 pub(crate) const CGROUP: &str = "/outrigger-e2e";
-const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,7 +1,6 @@
 //! Namespace of one test.
 
 use std::net::IpAddr;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -26,7 +25,7 @@ impl<'a> Namespace<'a> {
         // istiod writes it into every namespace; an injected pod does not start without it.
         let root = format!("--from-literal=root-cert.pem={}", cluster.mesh_authority().root());
         namespace.kubectl(&["create", "configmap", "istio-ca-root-cert", &root])?;
-        wait::until("the default ServiceAccount exists", PATIENCE, || {
+        wait::until("the default ServiceAccount exists", || {
             namespace.kubectl(&["get", "serviceaccount", "default"])
         })?;
         Ok(namespace)
@@ -80,8 +79,8 @@ impl<'a> Namespace<'a> {
 
     /// Waits as [`Namespace::wait_until_available`] for an object such as `daemonset/agent`.
     pub fn wait_until_rolled_out(&self, object: &str) -> Result<()> {
-        let patience = format!("--timeout={}s", PATIENCE.as_secs());
-        self.explained(self.kubectl(&["rollout", "status", object, &patience]))
+        let timeout = kubectl_timeout();
+        self.explained(self.kubectl(&["rollout", "status", object, &timeout]))
     }
 
     /// Waits until a Service answers HTTP on a port from the machine, and returns its address. A
@@ -90,7 +89,7 @@ impl<'a> Namespace<'a> {
         let found = self.get(&format!("service/{service}"))?;
         let address = found["spec"]["clusterIP"].as_str().context("the Service has no address")?;
         let address = address.parse().with_context(|| format!("reading {address}"))?;
-        wait::until(&format!("Service {service} answers"), PATIENCE, || {
+        wait::until(&format!("Service {service} answers"), || {
             http::get((address, port).into(), "/")?.expect_ok()
         })?;
         Ok(address)
@@ -101,8 +100,8 @@ impl<'a> Namespace<'a> {
     /// An error includes `kubectl describe` of the pods here.
     pub fn wait_for(&self, condition: &str, object: &str) -> Result<()> {
         let condition = format!("--for={condition}");
-        let patience = format!("--timeout={}s", PATIENCE.as_secs());
-        self.explained(self.kubectl(&["wait", &condition, object, &patience]))
+        let timeout = kubectl_timeout();
+        self.explained(self.kubectl(&["wait", &condition, object, &timeout]))
     }
 
     fn explained(&self, waited: Result<String>) -> Result<()> {
@@ -148,6 +147,10 @@ impl<'a> Namespace<'a> {
     }
 }
 
+fn kubectl_timeout() -> String {
+    format!("--timeout={}s", wait::TIMEOUT.as_secs())
+}
+
 /// Returns the address of a pod from its status.
 pub fn address_of(pod: &Value) -> Result<IpAddr> {
     let address = pod["status"]["podIP"].as_str().context("the pod has no address yet")?;
@@ -158,5 +161,3 @@ pub fn address_of(pod: &Value) -> Result<IpAddr> {
 pub fn name_of(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
-
-const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,12 +1,12 @@
 //! Fast deletion of namespaces that an earlier test has left.
 
-use std::time::Duration;
-
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
 use kube::discovery::{ApiResource, Discovery, Scope, verbs};
 use kube::{Client, Error};
 use serde_json::json;
+
+use crate::wait;
 
 /// The namespaced kinds of the API server.
 pub struct Leftovers {
@@ -52,13 +52,11 @@ impl Leftovers {
                 .replace_subresource("finalize", name, &PostParams::default(), &finalized)
                 .await,
         )?;
-        let is_gone = async {
-            while namespaces.get_opt(name).await?.is_some() {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-            anyhow::Ok(())
-        };
-        tokio::time::timeout(PATIENCE, is_gone).await.with_context(|| format!("{name} stays"))?
+        wait::until_async(&format!("{name} is gone"), async || {
+            ensure!(namespaces.get_opt(name).await?.is_none(), "it is there");
+            Ok(())
+        })
+        .await
     }
 }
 
@@ -70,5 +68,3 @@ fn gone<T>(answer: Result<T, Error>) -> Result<()> {
         Err(error) => Err(error.into()),
     }
 }
-
-const PATIENCE: Duration = Duration::from_secs(180);

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -32,7 +32,7 @@ pub fn kill(pod: &Value, program: &str) -> Result<Killed> {
     let family: Vec<u32> = children(pid)?.into_iter().chain([pid]).collect();
     let began = now()?;
     process::kill(pid)?;
-    wait::until(&format!("{program} of {} is gone", name_of(pod)), PATIENCE, || {
+    wait::until(&format!("{program} of {} is gone", name_of(pod)), || {
         for pid in &family {
             let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             let state = state.rsplit_once(") ").map_or("", |(_, rest)| rest);
@@ -99,4 +99,3 @@ fn now() -> Result<u64> {
 /// Milliseconds until the other end of a connection has handled its end. On a busy machine, it sends
 /// requests until then.
 const LEARNED: u64 = 100;
-const PATIENCE: Duration = Duration::from_secs(30);

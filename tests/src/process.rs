@@ -74,14 +74,9 @@ impl Process {
 
     /// Waits like [`wait::until`], and fails at once if the process ends before. An error shows the
     /// tail of the log.
-    pub fn wait_until<T>(
-        &mut self,
-        what: &str,
-        patience: Duration,
-        mut probe: impl FnMut() -> Result<T>,
-    ) -> Result<T> {
+    pub fn wait_until<T>(&mut self, what: &str, mut probe: impl FnMut() -> Result<T>) -> Result<T> {
         let child = &mut self.child;
-        let found = wait::until(what, patience, || match child.try_wait() {
+        let found = wait::until(what, || match child.try_wait() {
             Ok(None) => probe().map(Ok).map_err(|reason| format!("{reason:#}")),
             Ok(Some(status)) => Ok(Err(status)),
             Err(error) => Err(error.to_string()),
@@ -131,7 +126,7 @@ impl Process {
         // A suspended process does not handle the signal.
         self.signal(Signal::CONT)?;
         let child = &mut self.child;
-        let ended = wait::until("it ends", PATIENCE_AT_THE_END, || match child.try_wait() {
+        let ended = wait::until_within("it ends", BEFORE_THE_KILL, || match child.try_wait() {
             Ok(Some(_)) => Ok(()),
             Ok(None) => Err("it still runs".to_owned()),
             Err(error) => Err(error.to_string()),
@@ -223,7 +218,7 @@ const START_TIME_AFTER_NAME: usize = 19;
 const RECORDS: &str = "processes";
 const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const LINES_SHOWN: usize = 40;
-const PATIENCE_AT_THE_END: Duration = Duration::from_secs(20);
+const BEFORE_THE_KILL: Duration = Duration::from_secs(20);
 
 #[cfg(test)]
 mod tests {

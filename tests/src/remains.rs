@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::mount::{UnmountFlags, unmount};
@@ -67,7 +66,7 @@ fn all_processes() -> Result<Vec<u32>> {
 /// Kills the containers, and removes their cgroups from every hierarchy.
 fn clear_cgroups() -> Result<()> {
     let tops: Vec<PathBuf> = cgroup_tops()?.into_iter().filter(|top| top.exists()).collect();
-    wait::until("the node's containers have ended", PATIENCE, || {
+    wait::until("the node's containers have ended", || {
         let mut left = 0;
         for top in &tops {
             for pid in processes_below(top) {
@@ -159,4 +158,3 @@ fn remove_links_to_logs(folder: &RunFolder) {
 
 /// Index of the mount point in a line of proc(5)'s `mountinfo`.
 const MOUNT_POINT: usize = 4;
-const PATIENCE: Duration = Duration::from_secs(120);

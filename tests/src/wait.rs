@@ -6,28 +6,71 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
+/// Timeout of a wait. Only a failing test reaches it, so one generous value suffices.
+pub const TIMEOUT: Duration = Duration::from_secs(180);
+
 /// Calls `probe` until it returns `Ok`, and returns the value.
 ///
-/// `Err` from the probe is the reason to wait. After the timeout the last reason becomes the error,
+/// `Err` from the probe is the reason to wait. After [`TIMEOUT`] the last reason becomes the error,
 /// so a failed test says what was missing.
-pub fn until<T, E: Display>(
+pub fn until<T, E: Display>(what: &str, probe: impl FnMut() -> Result<T, E>) -> Result<T> {
+    until_within(what, TIMEOUT, probe)
+}
+
+/// Waits like [`until`], with a timeout that belongs to the promise under test.
+pub fn until_within<T, E: Display>(
     what: &str,
-    patience: Duration,
+    timeout: Duration,
     mut probe: impl FnMut() -> Result<T, E>,
 ) -> Result<T> {
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     loop {
+        let begin = Instant::now();
         match probe() {
             Ok(found) => return Ok(found),
-            Err(reason) if Instant::now() >= deadline => {
-                bail!("waited {} s until {what}: {reason:#}", patience.as_secs())
-            }
-            Err(_) => thread::sleep(BETWEEN_PROBES),
+            Err(reason) if Instant::now() >= deadline => return too_late(what, timeout, &reason),
+            Err(_) => thread::sleep(pause_after(begin.elapsed())),
         }
     }
 }
 
-const BETWEEN_PROBES: Duration = Duration::from_millis(100);
+/// Waits like [`until`] without blocking the thread.
+pub async fn until_async<T, E: Display>(
+    what: &str,
+    probe: impl AsyncFnMut() -> Result<T, E>,
+) -> Result<T> {
+    until_async_within(what, TIMEOUT, probe).await
+}
+
+/// Waits like [`until_within`] without blocking the thread.
+pub async fn until_async_within<T, E: Display>(
+    what: &str,
+    timeout: Duration,
+    mut probe: impl AsyncFnMut() -> Result<T, E>,
+) -> Result<T> {
+    let deadline = Instant::now() + timeout;
+    loop {
+        let begin = Instant::now();
+        match probe().await {
+            Ok(found) => return Ok(found),
+            Err(reason) if Instant::now() >= deadline => return too_late(what, timeout, &reason),
+            Err(_) => tokio::time::sleep(pause_after(begin.elapsed())).await,
+        }
+    }
+}
+
+fn too_late<T>(what: &str, timeout: Duration, reason: &impl Display) -> Result<T> {
+    bail!("waited {} s until {what}: {reason:#}", timeout.as_secs())
+}
+
+/// Returns the pause after a probe: as long as the probe took, so that a wait takes at most half of
+/// a core from the programs that it waits for.
+fn pause_after(probe: Duration) -> Duration {
+    probe.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
+}
+
+const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
 mod tests {
@@ -36,7 +79,7 @@ mod tests {
     #[test]
     fn returns_what_the_probe_found() {
         let mut asked = 0;
-        let found = until("the third answer", Duration::from_secs(60), || {
+        let found = until("the third answer", || {
             asked += 1;
             if asked == 3 { Ok(asked) } else { Err("too early") }
         });
@@ -45,7 +88,29 @@ mod tests {
 
     #[test]
     fn gives_up_with_the_last_reason() {
-        let error = until("never", Duration::ZERO, || Err::<(), _>("it rains")).unwrap_err();
+        let never = || Err::<(), _>("it rains");
+        let error = until_within("never", Duration::ZERO, never).unwrap_err();
         assert_eq!(error.to_string(), "waited 0 s until never: it rains");
+    }
+
+    #[tokio::test]
+    async fn asynchronous_wait_ends_the_same_way() {
+        let mut asked = 0;
+        let found = until_async("the third answer", async || {
+            asked += 1;
+            if asked == 3 { Ok(asked) } else { Err("too early") }
+        });
+        assert_eq!(found.await.unwrap(), 3);
+
+        let never = async || Err::<(), _>("it rains");
+        let error = until_async_within("never", Duration::ZERO, never).await.unwrap_err();
+        assert_eq!(error.to_string(), "waited 0 s until never: it rains");
+    }
+
+    #[test]
+    fn pause_follows_the_duration_of_a_probe() {
+        assert_eq!(pause_after(Duration::ZERO), SHORTEST_PAUSE);
+        assert_eq!(pause_after(Duration::from_millis(20)), Duration::from_millis(20));
+        assert_eq!(pause_after(Duration::from_secs(3)), LONGEST_PAUSE);
     }
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
-use tokio::time::Instant;
 use webhook_certs::authority::{Authority, Entropy, Leaf, Lifetime};
 use webhook_certs::certificate_files::{CertificateFiles, FilesError};
 use webhook_certs::server_names::ServerNames;
@@ -76,11 +75,8 @@ impl Followed {
     }
 
     async fn until_shown(&self, leaf: &Leaf) {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while !self.shows(leaf) {
-            assert!(Instant::now() < deadline, "the certificate is not served");
-            tokio::time::sleep(INTERVAL).await;
-        }
+        let shows = async || self.shows(leaf).then_some(()).ok_or("another is served");
+        e2e::wait::until_async("the certificate is served", shows).await.unwrap();
     }
 }
 

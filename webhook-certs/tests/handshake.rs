@@ -268,16 +268,15 @@ async fn mounted_files_are_followed_and_bad_pairs_skipped() {
             mount(directory.path(), &format!("..good{round}"), &pem, &key);
             assert!(files.load().is_ok());
             let after = Some(good.certificate().clone());
-            let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
-            loop {
+            let new_pair = async || {
                 let shown = certificate.current().map(|identity| identity.chain()[0].clone());
                 if shown == after {
-                    break;
+                    return Ok(());
                 }
                 assert_eq!(shown, before, "only good pairs are served");
-                assert!(tokio::time::Instant::now() < deadline, "the new pair is not served");
-                tokio::time::sleep(interval).await;
-            }
+                Err("the old pair is served")
+            };
+            e2e::wait::until_async("the new pair is served", new_pair).await.unwrap();
             assert!(accepts(&certificate, &bundle, SERVICE));
             before = after;
             mount(directory.path(), &format!("..bad{round}"), &other.certificate_pem(), &key);

@@ -16,6 +16,7 @@ use e2e::api_servers::ApiServers;
 use e2e::istio_programs::IstioPrograms;
 use e2e::netns::Namespace;
 use e2e::programs::{Programs, repository};
+use e2e::wait;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -182,7 +183,7 @@ impl Node {
     }
 
     fn wait_for_entry(&self) -> Result<()> {
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + wait::TIMEOUT;
         while !self.folder.join("net.d/00-istio-cni.conflist").exists() {
             if Instant::now() > deadline {
                 bail!("no entry");

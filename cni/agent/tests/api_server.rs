@@ -6,7 +6,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use cni::answer::CniError;
@@ -73,7 +72,7 @@ fn pods_of_other_injectors_are_answered_and_broken_ones_deleted_or_labelled() {
             .unwrap();
         let run = Run::start(&token, mode);
         run.answers(mode);
-        wait::until("the broken pod is given up", PATIENCE, || {
+        wait::until("the broken pod is given up", || {
             let pod = get(&servers, &broken)?;
             let is_given_up = match mode {
                 "delete" => pod.is_none_or(|pod| !pod["metadata"]["deletionTimestamp"].is_null()),
@@ -95,7 +94,7 @@ fn pods_of_other_injectors_are_answered_and_broken_ones_deleted_or_labelled() {
             Ok(())
         })
         .unwrap();
-        wait::until("the taint of the node is removed", PATIENCE, || {
+        wait::until("the taint of the node is removed", || {
             let keys = "jsonpath={.spec.taints[*].key}";
             let of = |node| kubectl.must(["get", "node", node, "--output", keys]);
             let (own, other) = (of("lab")?, of("other")?);
@@ -135,7 +134,7 @@ fn nothing_of_other_nodes_can_be_changed(servers: &ApiServers, kubeconfig: PathB
     let record = ["create", "--filename=-"];
     // Policies are in force a moment after they are written. A change that changes nothing is allowed.
     let mut rounds = 0..;
-    wait::until("the policy is in force", PATIENCE, || {
+    wait::until("the policy is in force", || {
         let denied = thief.run(label("far", rounds.next().unwrap_or_default()))?;
         let expected = "the agent of node lab may not change a pod of another node";
         ensure!(denied.stderr.contains(expected), "{}", denied.stderr);
@@ -238,15 +237,14 @@ impl Run {
             ask(&self.run_dir().join("run"), &pod)
         };
         if !geteuid().is_root() {
-            wait::until("a question is rejected", PATIENCE, || match question("waiting") {
+            wait::until("a question is rejected", || match question("waiting") {
                 Err(AskError::Undecided(error)) if error.message.contains("EOF") => Ok(()),
                 answer => Err(format!("{answer:?}")),
             })
             .unwrap();
             return;
         }
-        wait::until("a pod is known", PATIENCE, || question("waiting").map_err(CniError::from))
-            .unwrap();
+        wait::until("a pod is known", || question("waiting").map_err(CniError::from)).unwrap();
         let request = question("waiting").unwrap().unwrap();
         assert_eq!(request.args[..3], ["istio-iptables", "-p", "15001"]);
         assert_eq!(question("plain").unwrap(), None);
@@ -266,5 +264,3 @@ impl Drop for Run {
         let _ = self.agent.wait();
     }
 }
-
-const PATIENCE: Duration = Duration::from_secs(60);

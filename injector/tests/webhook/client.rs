@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use base64::Engine;
+use e2e::wait;
 use rustix::net::{self, AddressFamily, SocketType, bind, socket};
 use rustls::client::WantsClientCert;
 use rustls::pki_types::pem::PemObject;
@@ -14,8 +15,6 @@ use rustls::{
     RootCertStore, StreamOwned, SupportedProtocolVersion,
 };
 use serde_json::{Value, json};
-
-use crate::program::PATIENCE;
 
 /// A connection after its TLS handshake.
 pub(crate) struct Client {
@@ -223,8 +222,8 @@ pub(crate) fn tcp_from(source: Ipv4Addr, address: SocketAddr) -> io::Result<TcpS
 }
 
 fn patient(stream: TcpStream) -> io::Result<TcpStream> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(wait::TIMEOUT))?;
+    stream.set_write_timeout(Some(wait::TIMEOUT))?;
     Ok(stream)
 }
 

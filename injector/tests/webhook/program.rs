@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use e2e::wait;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -108,7 +109,7 @@ impl Program {
 
     /// Waits for the next log line with this message.
     pub(crate) fn log(&self, message: &str) -> Value {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + wait::TIMEOUT;
         let mut passed = Vec::new();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -194,12 +195,5 @@ pub(crate) fn command() -> Command {
 
 /// Waits for a condition.
 pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait::until(what, || condition().then_some(()).ok_or("it does not hold")).unwrap();
 }
-
-/// Timeout that is enough for a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(180);

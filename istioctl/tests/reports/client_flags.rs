@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::time::Duration;
 
 use e2e::api_servers::ApiServers;
 use e2e::wait;
@@ -58,7 +57,7 @@ pub(crate) fn impersonates_users_and_groups(server: &ApiServers) {
             (0, _) => Ok(()),
             (_, messages) => Err(messages),
         };
-        wait::until("the rights apply", Duration::from_secs(60), listed).unwrap();
+        wait::until("the rights apply", listed).unwrap();
         shop.fixture.delete(&binding);
     }
     let (code, _, messages) = shop.istioctl(&["--as-group", "readers", "tag", "list"]);

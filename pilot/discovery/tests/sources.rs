@@ -4,7 +4,6 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::Duration;
 
 use ::http::{Method, Request};
 use e2e::api_servers::ApiServers;
@@ -42,7 +41,7 @@ fn settings_and_policies_follow_the_api_server() {
 
     let crds = repository().join("manifests/mesh/crds.yaml");
     cluster.servers.kubectl().must(["apply", "-f", &crds.display().to_string()]).unwrap();
-    until("the definition is established", PATIENCE, || {
+    until("the definition is established", || {
         cluster.try_apply(0, POLICY, &policy(&json!({"mtls": {"mode": "STRICT"}})))
     })
     .unwrap();
@@ -151,7 +150,7 @@ impl Program {
             anyhow::ensure!(holds(&config), "{config}\n{}", self.process.said()?);
             Ok(())
         };
-        until(what, PATIENCE, probe).unwrap();
+        until(what, probe).unwrap();
     }
 
     /// Waits until invalid documents or objects are counted.
@@ -162,7 +161,7 @@ impl Program {
             anyhow::ensure!(page.contains(&line), "no {line} on\n{page}");
             Ok(())
         };
-        until("the rejection", PATIENCE, probe).unwrap();
+        until("the rejection", probe).unwrap();
     }
 }
 
@@ -173,4 +172,3 @@ fn policy(spec: &Value) -> Value {
 
 const SETTINGS: &str = "/api/v1/namespaces/istio-system/configmaps/istio";
 const POLICY: &str = "/apis/security.istio.io/v1/namespaces/shop/peerauthentications/web";
-const PATIENCE: Duration = Duration::from_secs(90);

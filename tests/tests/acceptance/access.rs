@@ -1,12 +1,13 @@
 //! Permissions of the manifests' account at the API servers.
 
 use anyhow::{Result, ensure};
+use e2e::wait;
 use k8s_openapi::api::authorization::v1::LocalSubjectAccessReview;
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::json;
 
-use crate::fixture::{ACCOUNT, NAME, NAMESPACE, SECRET, eventually};
+use crate::fixture::{ACCOUNT, NAME, NAMESPACE, SECRET};
 use crate::shared::Shared;
 
 /// Waits until every API server allows a verb, or none does. Each learns of roles at its own pace.
@@ -30,7 +31,7 @@ pub(crate) async fn until_allowed(
     }))?;
     for (index, client) in shared.admins.iter().enumerate() {
         let reviews = Api::<LocalSubjectAccessReview>::namespaced(client.clone(), NAMESPACE);
-        eventually("rights are as written", async || {
+        wait::until_async("rights are as written", async || {
             let answer = reviews.create(&PostParams::default(), &review).await?;
             let allowed = answer.status.is_some_and(|status| status.allowed);
             ensure!(allowed == wanted, "API server {index}: {verb} {resource} is {allowed}");

@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use e2e::wait;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::fixture::{Fixture, NAME, eventually};
+use crate::fixture::{Fixture, NAME};
 use crate::load::Tally;
 
 /// A8
@@ -24,7 +25,7 @@ pub(crate) async fn wiped_bundle_is_repaired_by_one_write(fixture: &mut Fixture<
         fixture.until_injected().await?;
         let writes = || anyhow::Ok(fixture.writes(CONFIGURATIONS)? - before);
         // A write may be visible before it is in the audit log.
-        eventually("the write is in the audit log", async || {
+        wait::until_async("the write is in the audit log", async || {
             ensure!(writes()? > 0, "{how}: no write");
             Ok(())
         })
@@ -150,13 +151,13 @@ async fn wipe(fixture: &Fixture<'_>, how: &str) -> Result<()> {
     let configurations = fixture.configurations();
     match how {
         "replace" => {
-            eventually("no other client writes", async || {
+            wait::until_async("no other client writes", async || {
                 let mut whole = fixture.configuration().await?;
                 for webhook in whole.webhooks.iter_mut().flatten() {
                     webhook.client_config.ca_bundle = None;
                 }
                 configurations.replace(NAME, &PostParams::default(), &whole).await?;
-                Ok(())
+                anyhow::Ok(())
             })
             .await
         }

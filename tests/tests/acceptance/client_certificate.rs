@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail, ensure};
+use e2e::wait;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
 };
@@ -12,7 +13,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::caller::{Caller, review};
-use crate::fixture::{Fixture, eventually};
+use crate::fixture::Fixture;
 use crate::load::{self, Tally};
 
 /// A23
@@ -30,13 +31,12 @@ pub(crate) async fn only_api_servers_with_a_valid_certificate_are_served(
     fixture.until_ready()?;
     fixture.configure().await?;
     for client in &shared.admins {
-        eventually(
-            "the webhook rejects the API server's certificate",
-            async || match load::create(client.clone()).await {
+        wait::until_async("the webhook rejects the API server's certificate", async || {
+            match load::create(client.clone()).await {
                 Err(error) if format!("{error:#}").contains("remote error: tls: ") => Ok(()),
                 other => bail!("{other:?}"),
-            },
-        )
+            }
+        })
         .await?;
     }
     let refused = "sidecar_injector_handshake_failures_total{cause=\"client_certificate_refused\"}";

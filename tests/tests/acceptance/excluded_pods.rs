@@ -1,8 +1,9 @@
 //! Pods that must start even without the injector.
 
 use anyhow::{Result, bail, ensure};
+use e2e::wait;
 
-use crate::fixture::{Fixture, eventually};
+use crate::fixture::Fixture;
 use crate::load::{self, Tally};
 
 /// A22
@@ -11,7 +12,7 @@ pub(crate) async fn cluster_can_recover_without_any_replica(
 ) -> Result<()> {
     fixture.configure().await?;
     for client in &fixture.shared.admins {
-        eventually("pods wait for an injector", async || {
+        wait::until_async("pods wait for an injector", async || {
             match load::create(client.clone()).await {
                 Err(error) if format!("{error:#}").contains("failed calling webhook") => Ok(()),
                 other => bail!("{other:?}"),

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result, ensure};
+use e2e::wait;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -11,7 +12,7 @@ use webhook_certs::bundle::Bundle;
 use webhook_certs::server_names::ServerNames;
 
 use crate::caller::{Caller, review};
-use crate::fixture::{Fixture, NAMESPACE, eventually};
+use crate::fixture::{Fixture, NAMESPACE};
 use crate::mount::Mount;
 use crate::replica::Replica;
 
@@ -48,7 +49,7 @@ pub(crate) async fn file_replacement_under_load_fails_no_handshake(
             served = leaf;
         }
         for address in &addresses {
-            eventually("the newest pair that fits is served", async || {
+            wait::until_async("the newest pair that fits is served", async || {
                 let caller = Caller::connect(*address, &bundle).await?;
                 ensure!(caller.certificate() == Some(served.certificate()), "another is served");
                 Ok(())
@@ -71,7 +72,7 @@ pub(crate) async fn file_replacement_under_load_fails_no_handshake(
 /// Waits until each replica has reported this number of mismatched pairs.
 async fn until_mismatches(fixture: &Fixture<'_>, count: usize) -> Result<()> {
     for replica in &fixture.replicas {
-        eventually("it tells of the mismatch", async || {
+        wait::until_async("it tells of the mismatch", async || {
             let said = replica.process.said()?;
             let reported = said.matches("does not belong to the certificate").count();
             ensure!(reported == count, "{reported} of {count} times");

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
+use e2e::wait;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::authentication::v1::TokenRequest;
@@ -191,7 +192,8 @@ impl<'a> Fixture<'a> {
     /// Waits until a pod is injected through each API server.
     pub(crate) async fn until_injected(&self) -> Result<()> {
         for client in &self.shared.admins {
-            eventually("pods are injected", async || load::create(client.clone()).await).await?;
+            wait::until_async("pods are injected", async || load::create(client.clone()).await)
+                .await?;
         }
         Ok(())
     }
@@ -271,7 +273,7 @@ impl<'a> Fixture<'a> {
 
     /// Waits until every entry has the CAs of the Secret, and no other.
     pub(crate) async fn until_published(&self) -> Result<State> {
-        eventually("every entry has the CAs of the Secret and no other", async || {
+        wait::until_async("every entry has the CAs of the Secret and no other", async || {
             let state = self.state().await?;
             let bundles = self.bundles().await?;
             ensure!(!bundles.is_empty(), "there is no entry");
@@ -287,7 +289,7 @@ impl<'a> Fixture<'a> {
     /// state is read.
     pub(crate) async fn until_phase(&self, phase: &str) -> Result<State> {
         let is_over = |word| phase == "prepared" && word == "activated";
-        eventually(phase, async || {
+        wait::until_async(phase, async || {
             let state = self.state().await?;
             let word = state.phase.word();
             ensure!(word == phase || is_over(word), "{:?}", state.phase);
@@ -352,29 +354,6 @@ impl Drop for Fixture<'_> {
     }
 }
 
-/// Calls `probe` until it succeeds, and fails with its last error after a timeout.
-pub(crate) async fn eventually<T>(what: &str, probe: impl AsyncFn() -> Result<T>) -> Result<T> {
-    eventually_within(PATIENCE, what, probe).await
-}
-
-/// Waits as [`eventually`], with another timeout.
-pub(crate) async fn eventually_within<T>(
-    patience: Duration,
-    what: &str,
-    probe: impl AsyncFn() -> Result<T>,
-) -> Result<T> {
-    let deadline = Instant::now() + patience;
-    loop {
-        match probe().await {
-            Ok(found) => return Ok(found),
-            Err(error) if Instant::now() > deadline => {
-                return Err(error.context(format!("waited until {what}")));
-            }
-            Err(_) => tokio::time::sleep(BETWEEN_PROBES).await,
-        }
-    }
-}
-
 /// Ignores the error that an object to delete does not exist.
 fn absent(error: kube::Error) -> Result<()> {
     match error {
@@ -390,5 +369,3 @@ pub(crate) const SECRET: &str = "sidecar-injector-ca";
 pub(crate) const INSTALL: &str = "sidecar-injector";
 pub(crate) const ACCOUNT: &str = "system:serviceaccount:istio-system:sidecar-injector";
 const LINES_SHOWN: usize = 30;
-const PATIENCE: Duration = Duration::from_secs(120);
-const BETWEEN_PROBES: Duration = Duration::from_millis(20);

@@ -1,12 +1,13 @@
 //! Guard policies during the rotation of a CA, with pods created all the time.
 
 use anyhow::{Result, bail, ensure};
+use e2e::wait;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::fixture::{Fixture, NAME, eventually};
+use crate::fixture::{Fixture, NAME};
 
 /// A18
 pub(crate) async fn guard_policy_denies_a_stolen_token_but_not_the_injector(
@@ -22,8 +23,10 @@ pub(crate) async fn guard_policy_denies_a_stolen_token_but_not_the_injector(
         // A dry run passes admission like any request, and changes nothing before the policy is in
         // force.
         let how = PatchParams { dry_run: true, ..PatchParams::default() };
-        eventually("the policy is in force", async || denied(thief, &thefts()[0], &how).await)
-            .await?;
+        wait::until_async("the policy is in force", async || {
+            denied(thief, &thefts()[0], &how).await
+        })
+        .await?;
     }
     let first = fixture.until_published().await?;
     let load = fixture.load();

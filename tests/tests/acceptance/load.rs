@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use e2e::wait;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use kube::api::PostParams;
 use kube::{Api, Client};
@@ -93,12 +94,11 @@ impl Load {
     pub(crate) async fn until_admitted(&self, further: usize) -> Result<()> {
         let admitted = || self.tally.lock().unwrap_or_else(PoisonError::into_inner).admitted;
         let wanted = admitted() + further;
-        let deadline = Instant::now() + PATIENCE;
-        while admitted() < wanted {
-            ensure!(Instant::now() < deadline, "pods are not admitted: {}", self.tally());
-            tokio::time::sleep(BETWEEN_LOOKS).await;
-        }
-        Ok(())
+        let are_admitted = async || {
+            ensure!(admitted() >= wanted, "{}", self.tally());
+            Ok(())
+        };
+        wait::until_async("pods are admitted", are_admitted).await
     }
 
     /// Stops creating pods, and waits for the outstanding answers.
@@ -212,5 +212,3 @@ pub(crate) async fn create_plain(client: Client, namespace: &str) -> Result<PodS
 }
 
 const IN_FLIGHT: usize = 32;
-const PATIENCE: Duration = Duration::from_secs(120);
-const BETWEEN_LOOKS: Duration = Duration::from_millis(10);

@@ -59,7 +59,7 @@ impl Pace {
 const TEST: Pace = Pace {
     propagation_delay: Duration::from_secs(3),
     authority_lifetime: Duration::from_secs(45),
-    leaf_lifetime: Duration::from_secs(15),
+    leaf_lifetime: Duration::from_secs(10),
     tick: Duration::from_millis(500),
     rate: 40,
     rotations: 1,

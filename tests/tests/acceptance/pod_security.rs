@@ -1,8 +1,9 @@
 //! Namespaces with a Pod Security Standard that forbids a sidecar.
 
 use anyhow::{Result, ensure};
+use e2e::wait;
 
-use crate::fixture::{Fixture, eventually};
+use crate::fixture::Fixture;
 use crate::load::Tally;
 
 /// A21
@@ -14,7 +15,7 @@ pub(crate) async fn pod_security_rejection_includes_our_warnings(
     kubectl.must_with_input(["apply", "--filename", "-"], BASELINE)?;
     let create = ["create", "--dry-run=server", "--filename", "-"];
     // The API server learns of a namespace with a delay.
-    eventually("the namespace is one of those with injection", async || {
+    wait::until_async("the namespace is one of those with injection", async || {
         let answer = kubectl.run_with_input(create, POD)?;
         ensure!(answer.stderr.contains("Warning: "), "{}{}", answer.stdout, answer.stderr);
         let said = &answer.stderr;

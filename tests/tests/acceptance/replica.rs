@@ -2,7 +2,6 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use e2e::port::free_port;
@@ -53,7 +52,7 @@ impl Replica {
     /// Waits until it is ready, and fails at once if it ends before.
     pub(crate) fn until_ready(&mut self) -> Result<()> {
         let admin = self.admin();
-        self.process.wait_until("the replica is ready", PATIENCE, || {
+        self.process.wait_until("the replica is ready", || {
             http::get(admin, "/healthz/ready")?.expect_ok().map(drop)
         })
     }
@@ -70,7 +69,7 @@ impl Replica {
 
     /// Waits until a metric has a wanted value.
     pub(crate) fn until_metric(&self, name: &str, wanted: impl Fn(i64) -> bool) -> Result<()> {
-        wait::until(name, PATIENCE, || {
+        wait::until(name, || {
             let value = self.metric(name)?;
             if wanted(value) { Ok(()) } else { bail!("it is {value}") }
         })
@@ -90,5 +89,3 @@ impl Replica {
         (Ipv4Addr::LOCALHOST, self.admin).into()
     }
 }
-
-const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,7 +1,6 @@
 //! A14: the permissions of the manifests, each one used, and the behaviour without each one.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::{calls, wait};
@@ -11,7 +10,7 @@ use kube::api::{DeleteParams, PostParams};
 use webhook_certs::bundle::Bundle;
 
 use crate::access::until_allowed;
-use crate::fixture::{Fixture, INSTALL, NAMESPACE, SECRET, eventually};
+use crate::fixture::{Fixture, INSTALL, NAMESPACE, SECRET};
 use crate::load::Tally;
 
 pub(crate) async fn every_permission_is_used_and_none_is_missing(
@@ -19,12 +18,12 @@ pub(crate) async fn every_permission_is_used_and_none_is_missing(
 ) -> Result<()> {
     fixture.install(2).await?;
     fixture.secrets().delete(SECRET, &DeleteParams::default()).await?;
-    eventually("the Secret is back", async || fixture.state().await).await?;
+    wait::until_async("the Secret is back", async || fixture.state().await).await?;
     fixture.ask_for_rotation().await?;
     fixture.until_phase("prepared").await?;
     fixture.until_published().await?;
     let granted = granted(fixture).await?;
-    eventually("every right is used", async || {
+    wait::until_async("every right is used", async || {
         let used = calls::used(&fixture.calls()?);
         // Events are written only when something is wrong.
         let unused: Vec<_> =
@@ -104,7 +103,7 @@ async fn without_one(
         }
         Without::Nothing => {
             let replica = &fixture.replicas[0];
-            wait::until("it tells what it may not do", PATIENCE, || {
+            wait::until("it tells what it may not do", || {
                 let said = replica.process.said()?;
                 ensure!(said.contains("forbidden") && said.contains(resource), "{said}");
                 Ok(())
@@ -173,4 +172,3 @@ const RIGHTS: [(&str, &str, Without); 13] = [
     ("proxyconfigs", "list", Without::Everything),
 ];
 const FAILING: &str = "sidecar_injector_certificate_upkeep_failing";
-const PATIENCE: Duration = Duration::from_secs(120);

@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use e2e::wait;
 use jiff::Timestamp;
 use webhook_certs::bundle::TrustedCa;
 
-use crate::fixture::{Fixture, eventually_within};
+use crate::fixture::Fixture;
 use crate::load::Load;
 
 /// A3
@@ -112,8 +113,8 @@ async fn until_replaced(
     load: &Load,
     before: &TrustedCa,
 ) -> Result<TrustedCa> {
-    let patience = 2 * fixture.pace().authority_lifetime;
-    eventually_within(patience, "another CA signs", async || {
+    let timeout = 2 * fixture.pace().authority_lifetime;
+    wait::until_async_within("another CA signs", timeout, async || {
         let tally = load.tally();
         // Waiting longer would only hide the reason.
         if !tally.failures.is_empty() {

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use e2e::wait;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -11,7 +12,7 @@ use serde_json::json;
 use webhook_certs::authority::{Authority, Entropy, Lifetime};
 use webhook_certs::secret::State;
 
-use crate::fixture::{Fixture, INSTALL, SECRET, eventually};
+use crate::fixture::{Fixture, INSTALL, SECRET};
 use crate::load::Tally;
 
 /// A6, A7
@@ -46,7 +47,7 @@ pub(crate) async fn deleted_or_damaged_secret_is_restored(fixture: &mut Fixture<
         } else {
             secrets.replace(SECRET, &PostParams::default(), &secret).await?;
         }
-        eventually("the Secret is back", async || {
+        wait::until_async("the Secret is back", async || {
             let state = fixture.state().await.with_context(|| damage.to_owned())?;
             ensure!(state.active == original.active, "{damage}: another CA signs");
             ensure!(state.generation > before, "{damage}: generation {}", state.generation);

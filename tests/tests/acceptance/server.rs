@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::{interval_at, timeout};
 
 use crate::caller::{Caller, review};
-use crate::fixture::{Fixture, eventually};
+use crate::fixture::Fixture;
 use crate::load::Tally;
 
 /// A whole rotation happens during the measurement.
@@ -96,7 +96,9 @@ pub(crate) async fn slow_idle_and_invalid_clients_affect_no_others(
         slow.spawn(async move {
             let mut caller = Caller::connect(address, &bundle).await?;
             caller.send(beginning.as_bytes()).await?;
-            timeout(PATIENCE, caller.until_closed()).await.with_context(|| beginning.to_owned())
+            timeout(wait::TIMEOUT, caller.until_closed())
+                .await
+                .with_context(|| beginning.to_owned())
         });
     }
     let review = review();
@@ -119,7 +121,7 @@ pub(crate) async fn slow_idle_and_invalid_clients_affect_no_others(
         closed.context("a slow client broke off")??;
     }
     for mut stream in silent {
-        let read = timeout(PATIENCE, stream.read(&mut [0; 64])).await;
+        let read = timeout(wait::TIMEOUT, stream.read(&mut [0; 64])).await;
         ensure!(!matches!(read.context("a silent client is kept")?, Ok(1..)), "it was answered");
     }
     load.until_admitted(100).await?;
@@ -141,7 +143,7 @@ pub(crate) async fn rolling_restart_fails_no_admission(fixture: &mut Fixture<'_>
             fixture.add()?;
             let mut old = fixture.replicas.remove(0);
             old.process.signal(Signal::TERM)?;
-            eventually("the replica is not ready", async || {
+            wait::until_async("the replica is not ready", async || {
                 ensure!(old.ready().is_err(), "it is");
                 Ok(())
             })
@@ -149,7 +151,7 @@ pub(crate) async fn rolling_restart_fails_no_admission(fixture: &mut Fixture<'_>
             // It still gets new connections.
             load.until_admitted(10).await?;
             fixture.balance();
-            wait::until("the replica ends", PATIENCE, || {
+            wait::until("the replica ends", || {
                 ensure!(!old.process.runs(), "it runs");
                 Ok(())
             })?;
@@ -195,6 +197,5 @@ const PER_CONNECTION: usize = 100;
 const SILENT: usize = 2000;
 const HALF_A_REQUEST: &str = "POST /inject HTTP/1.1\r\nHost: webhook\r\n\
     Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{";
-const PATIENCE: Duration = Duration::from_secs(120);
 /// Clock tick of `times(2)`, the same on all common Linux systems.
 const MILLISECONDS_PER_TICK: u64 = 10;

@@ -3,8 +3,9 @@
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
+use e2e::wait;
 
-use crate::fixture::{Fixture, eventually};
+use crate::fixture::Fixture;
 use crate::load::Tally;
 
 /// A1
@@ -44,7 +45,7 @@ pub(crate) async fn five_simultaneous_replicas_create_one_ca(
         fresh.until_injected().await?;
         // Replicas that have settled write nothing.
         let looks = fresh.looks()?;
-        eventually("each of them looks again", async || {
+        wait::until_async("each of them looks again", async || {
             let further = fresh.looks()? - looks;
             ensure!(further >= 3 * fresh.replicas.len(), "{further} further looks");
             Ok(())

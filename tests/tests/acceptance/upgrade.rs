@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
+use e2e::wait;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -12,7 +13,7 @@ use webhook_certs::bundle::Bundle;
 use webhook_certs::secret::State;
 
 use crate::files::Keeper;
-use crate::fixture::{Fixture, SECRET, eventually};
+use crate::fixture::{Fixture, SECRET};
 use crate::mount::Mount;
 
 /// A24: an older program used the same CA, and wrote nothing else into the Secret.
@@ -117,7 +118,7 @@ async fn found(
     fixture.until_injected().await?;
     let state = fixture.state().await?;
     // Servers with a leaf of that CA are trusted until the grace period ends.
-    eventually("both CAs are trusted", async || {
+    wait::until_async("both CAs are trusted", async || {
         for published in fixture.bundles().await? {
             ensure!(published.is_superset_of(bundle), "theirs is gone: {published:?}");
             ensure!(published.is_superset_of(&state.bundle()), "ours is not there: {published:?}");

@@ -58,7 +58,7 @@ pub(crate) async fn clock_two_hours_off_creates_no_ca(fixture: &mut Fixture<'_>)
         let direction = if ahead.is_negative() { "behind" } else { "ahead of" };
         let complaint =
             format!("clock is 2h {direction} the API server's; this replica makes no CA");
-        wait::until("it says why", PATIENCE, || {
+        wait::until("it says why", || {
             let said = fixture.replicas[0].process.said()?;
             ensure!(said.contains(&complaint), "`{complaint}` is not said");
             Ok(())
@@ -86,7 +86,7 @@ fn until_skew(replica: &Replica, ahead: SignedDuration) -> Result<()> {
 fn set_clock(replica: &Replica, ahead: SignedDuration) -> Result<()> {
     let id = replica.process.id();
     replica.pause()?;
-    let written = wait::until("it stands still", PATIENCE, || stands_still(id)).and_then(|()| {
+    let written = wait::until("it stands still", || stands_still(id)).and_then(|()| {
         let memory = OpenOptions::new().read(true).write(true).open(format!("/proc/{id}/mem"))?;
         let code = clock_gettime(ahead.as_secs());
         memory.write_all_at(&code, vdso_function(id, &memory)?).context("writing to the vdso")
@@ -166,4 +166,3 @@ fn number(image: &[u8], at: usize, width: usize) -> Result<usize> {
 const SHT_DYNSYM: usize = 11;
 const HALF_AN_HOUR: SignedDuration = SignedDuration::from_mins(30);
 const TWO_HOURS: SignedDuration = SignedDuration::from_hours(2);
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);

@@ -342,7 +342,7 @@ fn user_1337_of_a_user_namespace_is_the_proxy() {
         let answer = pod.run(1000, &format!("timeout 5 bash -c '{connect}' || true"));
         if answer == "captured\n" { Ok(()) } else { Err(answer) }
     };
-    until("the proxy listens", Duration::from_secs(20), captured).unwrap();
+    until("the proxy listens", captured).unwrap();
     // Nobody has the address: a connection of the proxy itself leaves the pod and finds no one.
     assert_eq!(pod.run(1337, &format!("timeout 1 bash -c '{connect}' 2>/dev/null || true")), "");
     proxy.kill().unwrap();

@@ -5,7 +5,6 @@ use std::io::{BufRead, BufReader};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use e2e::netns::Owner;
 use e2e::wait;
@@ -195,7 +194,7 @@ fn start(pod: &Pod, settings: &Settings, path: &str) -> Child {
 
 fn wait_for_one_who_waits(inode: u64) {
     let inode = format!(":{inode} ");
-    wait::until("a run waits for the lock", Duration::from_secs(120), || {
+    wait::until("a run waits for the lock", || {
         let locks = fs::read_to_string("/proc/locks").expect("the kernel's locks");
         let is_waiting = |line: &str| line.contains("-> FLOCK") && line.contains(&inode);
         if locks.lines().any(is_waiting) { Ok(()) } else { Err("no run does") }

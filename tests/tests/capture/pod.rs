@@ -5,7 +5,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use e2e::conntrack::forget_connections;
 use e2e::netns::{Namespace, Owner, succeed};
@@ -192,8 +191,7 @@ impl Pod {
             let addresses = list("ip", &["-o", "address"]);
             if addresses.contains("tentative") { Err(addresses) } else { Ok(addresses) }
         };
-        let patience = Duration::from_secs(120);
-        let addresses = until("the addresses are settled", patience, settled).expect("addresses");
+        let addresses = until("the addresses are settled", settled).expect("addresses");
         let rules = list("ip", &["rule"]) + &list("ip", &["-6", "rule"]);
         // The kernel adds the local route some time after the address.
         let routes = list("ip", &["route", "show", "table", "all"]);

@@ -4,7 +4,6 @@ use std::fs::{self, Permissions};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
 
 use e2e::netns::{self, Namespace, Owner};
 use e2e::programs::repository;
@@ -201,7 +200,7 @@ fn probe_tells_flows_apart_if_local_ports_are_few() {
         let output = ask(&pod, &["probe"], "-i * -b * --probe-timeout 400ms");
         if output.status.success() { Ok(()) } else { Err(text(&output)) }
     };
-    until("the flows are told apart", Duration::from_secs(60), told_apart).expect("a report");
+    until("the flows are told apart", told_apart).expect("a report");
 }
 
 /// The kernel removes the pair with its namespace, shortly after the process.
@@ -221,7 +220,7 @@ fn killed_probe_leaves_no_interface() {
             let links = links(&pod);
             if is_reached(&links) { Ok(()) } else { Err(links) }
         };
-        until(state, Duration::from_secs(60), reached)
+        until(state, reached)
     };
     let linked = is("the pair has an address", &|links| links.contains("198.51.100.253"));
     probe.kill().and_then(|()| probe.wait()).expect("an end");

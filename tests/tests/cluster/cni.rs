@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::Duration;
 use std::{fs, io};
 
 use anyhow::{Context, Result, ensure};
@@ -31,7 +30,7 @@ pub(crate) fn cni_plugin_captures_pods_without_privileges(fixture: &Fixture) -> 
         namespace.apply(&checking_pod(cluster, name, number % 2 == 0)?.to_string())?;
     }
     for name in &early {
-        wait::until("the pod has a sandbox", PATIENCE, || address_of(&namespace.get(&pod(name))?))?;
+        wait::until("the pod has a sandbox", || address_of(&namespace.get(&pod(name))?))?;
     }
     let mut agent = Agent::start(cluster)?;
     let late: Vec<_> = (0..16).map(|number| format!("late-{number}")).collect();
@@ -48,7 +47,7 @@ pub(crate) fn cni_plugin_captures_pods_without_privileges(fixture: &Fixture) -> 
     let network = "network.conflist";
     fs::write(cluster.network_configurations().join(network), &before[network])?;
     for name in &early {
-        wait::until("the repair is recorded", PATIENCE, || {
+        wait::until("the repair is recorded", || {
             let events = namespace.kubectl(&[
                 "get",
                 "events",
@@ -85,7 +84,7 @@ pub(crate) fn cni_plugin_captures_pods_without_privileges(fixture: &Fixture) -> 
     let refused = agent.run(&["uninstall"])?;
     ensure!(!refused.status.success(), "uninstalled beside the agent");
     agent.process.signal(Signal::TERM)?;
-    wait::until("the agent ends", PATIENCE, || {
+    wait::until("the agent ends", || {
         ensure!(!agent.process.runs(), "it runs");
         Ok(())
     })?;
@@ -154,7 +153,7 @@ fn start_with_sidecars(namespace: &Namespace<'_>) -> Result<()> {
 fn kill_sandbox(namespace: &Namespace<'_>, name: &str) -> Result<()> {
     let before = namespace.get(&pod(name))?;
     pod_processes::kill_sandbox(&before)?;
-    wait::until("the pod has a new sandbox", PATIENCE, || {
+    wait::until("the pod has a new sandbox", || {
         let now = namespace.get(&pod(name))?;
         ensure!(now["status"]["podIP"] != before["status"]["podIP"], "{:#}", now["status"]);
         Ok(())
@@ -167,7 +166,7 @@ fn both_envoys_count(namespace: &Namespace<'_>) -> Result<()> {
     let (server, client) = (namespace.get("pod/server")?, namespace.get("pod/client")?);
     let before = (connections(&client)?, connections(&server)?);
     let url = format!("http://{}:8080/", address_of(&server)?);
-    let page = wait::until("the server answers", PATIENCE, || {
+    let page = wait::until("the server answers", || {
         namespace.exec("client", "app", &["wget", "-q", "-O", "-", &url])
     })?;
     assert_eq!(page, "hello\n");
@@ -249,7 +248,7 @@ pub(crate) fn succeeds_at_once(namespace: &Namespace<'_>, name: &str) -> Result<
 
 /// Waits for the Event about a pod that only the agent can judge.
 pub(crate) fn is_refused_without_agent(namespace: &Namespace<'_>, name: &str) -> Result<()> {
-    wait::until("the refusal names pod, reason and remedy", PATIENCE, || {
+    wait::until("the refusal names pod, reason and remedy", || {
         let events = namespace.kubectl(&[
             "get",
             "events",
@@ -317,7 +316,7 @@ impl Agent {
         let process = Process::start(cluster.folder(), "install-cni", &setpriv, arguments)?;
         let mut agent = Self { process, flags };
         let flags = agent.flags.clone();
-        agent.process.wait_until("the plugin is installed", PATIENCE, || {
+        agent.process.wait_until("the plugin is installed", || {
             let ready = run(&flags, &["ready"])?;
             ensure!(ready.status.success(), "{}", String::from_utf8_lossy(&ready.stderr));
             Ok(())
@@ -348,4 +347,3 @@ fn run(flags: &[String], command: &[&str]) -> Result<Output> {
 
 const SERVER: &str = "mkdir /www; echo hello >/www/index.html; exec httpd -f -p 8080 -h /www";
 const CLIENT: &str = "trap exit TERM; sleep infinity & wait";
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);

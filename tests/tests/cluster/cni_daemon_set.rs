@@ -9,7 +9,7 @@ use e2e::namespace::{address_of, name_of};
 use e2e::programs::Programs;
 use e2e::wait;
 
-use crate::cni::{PATIENCE, checking_pod, configurations, pod, run_folder, succeeds_at_once};
+use crate::cni::{checking_pod, configurations, pod, run_folder, succeeds_at_once};
 use crate::fixture::Fixture;
 
 pub(crate) fn daemon_set_installs_repairs_and_leaves_the_node_as_it_was(
@@ -24,7 +24,7 @@ pub(crate) fn daemon_set_installs_repairs_and_leaves_the_node_as_it_was(
         namespace.apply(&checking_pod(cluster, name, is_requested)?.to_string())?;
     }
     for name in early {
-        wait::until("the pod has a sandbox", PATIENCE, || address_of(&namespace.get(&pod(name))?))?;
+        wait::until("the pod has a sandbox", || address_of(&namespace.get(&pod(name))?))?;
     }
 
     apply(cluster, &of_this_node(cluster, "cni")?)?;
@@ -51,7 +51,7 @@ pub(crate) fn daemon_set_installs_repairs_and_leaves_the_node_as_it_was(
     let uninstall = of_this_node(cluster, "cni-uninstall")?;
     apply(cluster, &uninstall)?;
     agent.wait_until_rolled_out(DAEMON_SET)?;
-    wait::until("the entry is removed", PATIENCE, || {
+    wait::until("the entry is removed", || {
         let now = configurations(cluster)?;
         ensure!(now == before, "{now:?}");
         Ok(())

@@ -12,9 +12,7 @@ use e2e::cluster::Cluster;
 use e2e::wait;
 use serde_json::{Value, json};
 
-use crate::cni::{
-    Agent, PATIENCE, checking_pod, configurations, is_refused_without_agent, run_folder,
-};
+use crate::cni::{Agent, checking_pod, configurations, is_refused_without_agent, run_folder};
 use crate::fixture::Fixture;
 
 pub(crate) fn rebooted_node_starts_no_pod_without_capture(fixture: &Fixture) -> Result<()> {
@@ -136,7 +134,7 @@ impl Visits {
 
     /// Waits for a request for a path, which is without the first slash.
     fn wait_for(&self, path: &str) -> Result<()> {
-        wait::until(&format!("there is a visit of {path}"), PATIENCE, || {
+        wait::until(&format!("there is a visit of {path}"), || {
             let all = self.all();
             ensure!(all.contains(path), "{all:?}");
             Ok(())

@@ -1,7 +1,5 @@
 //! Changes of settings while the injector runs.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use e2e::namespace::{Namespace, name_of};
 use e2e::wait;
@@ -21,7 +19,7 @@ pub(crate) fn changed_config_map_applies_to_the_next_pod(fixture: &Fixture) -> R
     assert_eq!(cpu, original);
 
     injector.change_values(&before.replacen(CPU, "cpu: 123m", 1))?;
-    wait::until("the next pod gets what was changed", PATIENCE, || {
+    wait::until("the next pod gets what was changed", || {
         // The API server may call either replica.
         let asked = (0..REPLICAS * 2).map(|_| requested_cpu(&shop)).collect::<Result<Vec<_>>>()?;
         ensure!(asked.iter().all(|cpu| cpu == "123m"), "pods get {asked:?}");
@@ -38,7 +36,7 @@ pub(crate) fn changed_config_map_applies_to_the_next_pod(fixture: &Fixture) -> R
     }
 
     injector.change_values(&before)?;
-    wait::until("the original settings are back", PATIENCE, || {
+    wait::until("the original settings are back", || {
         let asked = (0..REPLICAS * 2).map(|_| requested_cpu(&shop)).collect::<Result<Vec<_>>>()?;
         ensure!(asked.iter().all(|cpu| cpu == original), "pods get {asked:?}");
         Ok(())
@@ -69,7 +67,7 @@ impl Injector<'_> {
     fn every_replica_says(&self, parts: &[&str]) -> Result<()> {
         for replica in &self.replicas {
             let name = name_of(replica);
-            wait::until(&format!("{name} says why"), PATIENCE, || {
+            wait::until(&format!("{name} says why"), || {
                 let log = self.system.logs(name, "sidecar-injector")?;
                 let said = log.lines().any(|line| parts.iter().all(|part| line.contains(part)));
                 ensure!(said, "its log: {log}");
@@ -99,4 +97,3 @@ fn requested_cpu(shop: &Namespace<'_>) -> Result<String> {
 const CONFIG_MAP: &str = "configmap/istio-sidecar-injector";
 const CPU: &str = "cpu: 100m";
 const REPLICAS: usize = 2;
-const PATIENCE: Duration = Duration::from_secs(120);

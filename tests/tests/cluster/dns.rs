@@ -1,7 +1,6 @@
 //! Names, resolved through the agent's DNS proxy and by the cluster's DNS.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::cluster::Cluster;
@@ -23,7 +22,7 @@ pub(crate) fn dns_proxy_resolves_as_the_clusters_dns(fixture: &Fixture) -> Resul
     for pod in ["db-0", "db-1", "plain"] {
         shop.wait_for("condition=Ready", &format!("pod/{pod}"))?;
     }
-    let names = wait::until("the pods are endpoints", PATIENCE, || {
+    let names = wait::until("the pods are endpoints", || {
         let names = name_table(cluster)?;
         ensure!(names.table.contains_key("db-1.db.dns.svc.cluster.local"), "{names:?}");
         Ok(names)
@@ -183,4 +182,3 @@ fn strings(list: &Value) -> Vec<String> {
 }
 
 const METRICS: &str = "/stats/prometheus";
-const PATIENCE: Duration = Duration::from_secs(120);

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::OnceLock;
-use std::time::Duration;
 use std::{env, fs, io};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -79,7 +78,7 @@ fn install(cluster: &Cluster) -> Result<()> {
     cluster.existing_namespace("istio-system").wait_until_available("sidecar-injector")?;
     let configuration = "mutatingwebhookconfiguration/istio-sidecar-injector";
     let bundles = "--output=jsonpath={.webhooks[*].clientConfig.caBundle}";
-    wait::until("every entry of the webhook has its caBundle", PATIENCE, || {
+    wait::until("every entry of the webhook has its caBundle", || {
         let found = cluster.kubectl().must(["get", configuration, bundles])?;
         let count = found.split_whitespace().count();
         if count == ENTRIES { Ok(()) } else { bail!("{count} of {ENTRIES} have one") }
@@ -93,4 +92,3 @@ fn once<T>(cell: &OnceLock<Result<T, String>>, make: impl FnOnce() -> Result<T>)
 
 /// Number of Istio's entries for the default revision.
 const ENTRIES: usize = 4;
-const PATIENCE: Duration = Duration::from_secs(120);

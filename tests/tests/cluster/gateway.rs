@@ -1,7 +1,5 @@
 //! A gateway: a pod whose own program is the proxy, with `image: auto`.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
 use e2e::namespace::address_of;
 use e2e::{http, wait};
@@ -40,12 +38,10 @@ pub(crate) fn gateway_answers_and_captures_nothing(fixture: &Fixture) -> Result<
     // A port below 1024, without root.
     let serve = "mkdir /etc/istio/proxy/www && busybox httpd -p 80 -h /etc/istio/proxy/www";
     edge.exec("gateway", "istio-proxy", &["/bin/busybox", "sh", "-c", serve])?;
-    wait::until("port 80 answers", PATIENCE, || {
+    wait::until("port 80 answers", || {
         let answer = http::get((address, 80).into(), "/nothing")?;
         ensure!(answer.status == 404, "it answers {}", answer.status);
         Ok(())
     })?;
     edge.delete()
 }
-
-const PATIENCE: Duration = Duration::from_secs(120);

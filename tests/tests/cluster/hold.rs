@@ -1,7 +1,5 @@
 //! Applications that wait for their proxy, and others.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
 use e2e::namespace::Namespace;
 use e2e::wait;
@@ -29,7 +27,7 @@ pub(crate) fn application_is_held_until_its_proxy_is_ready(fixture: &Fixture) ->
     // Neither proxy is ready. One application runs, and the other one waits.
     until(&shop, "free", "its application runs", |pod| expect_running(pod, "app", true))?;
     until(&shop, "free", "its proxy runs", |pod| expect_running(pod, "istio-proxy", true))?;
-    wait::until("the proxy of the held pod is at its gate", PATIENCE, || {
+    wait::until("the proxy of the held pod is at its gate", || {
         shop.exec("held", "istio-proxy", &["/bin/busybox", "true"])
     })?;
     expect_running(&shop.get("pod/held")?, "app", false)?;
@@ -75,7 +73,5 @@ fn until(
     expect: impl Fn(&Value) -> Result<()>,
 ) -> Result<()> {
     let object = format!("pod/{name}");
-    wait::until(&format!("{name}: {what}"), PATIENCE, || expect(&shop.get(&object)?))
+    wait::until(&format!("{name}: {what}"), || expect(&shop.get(&object)?))
 }
-
-const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,7 +1,5 @@
 //! Jobs beside a sidecar.
 
-use std::time::Duration;
-
 use anyhow::Result;
 use e2e::namespace::{Namespace, name_of};
 use e2e::proxy::connections;
@@ -67,7 +65,7 @@ fn start_job(batch: &Namespace<'_>, annotations: &Value, work: &str) -> Result<S
         },
     });
     batch.apply(&job.to_string())?;
-    let running = wait::until("the Job has its pod", PATIENCE, || batch.pod("app=work"))?;
+    let running = wait::until("the Job has its pod", || batch.pod("app=work"))?;
     let name = name_of(&running);
     batch.wait_for("condition=Ready", &format!("pod/{name}"))?;
     Ok(name.to_owned())
@@ -75,4 +73,3 @@ fn start_job(batch: &Namespace<'_>, annotations: &Value, work: &str) -> Result<S
 
 /// Ends when the file exists.
 const WORK: &str = "until [ -e /done ]; do busybox sleep 0.2; done";
-const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,7 +1,5 @@
 //! An uninstalled control plane, and its return.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
 use e2e::namespace::{Namespace, address_of, name_of};
 use e2e::{http, wait};
@@ -47,7 +45,7 @@ fn survive(shop: &Namespace<'_>, client: &Value) -> Result<()> {
 
     let containers = json!({ "containers": [app("app", &["--http=8080"])] });
     shop.apply(&pod("late", &json!({}), &containers).to_string())?;
-    wait::until("the proxy of a new pod waits", PATIENCE, || {
+    wait::until("the proxy of a new pod waits", || {
         let late = shop.get("pod/late")?;
         let proxy = status_of(&late, "istio-proxy");
         ensure!(proxy["state"]["running"].is_object(), "{proxy}");
@@ -66,7 +64,7 @@ fn expect_page(shop: &Namespace<'_>, client: &Value) -> Result<()> {
 /// Waits for a text of the agent's readiness. The pod is ready all the time.
 fn until_readiness(client: &Value, expected: impl Fn(&str) -> bool) -> Result<()> {
     let address = address_of(client)?;
-    wait::until("the agent's readiness has another text", PATIENCE, || {
+    wait::until("the agent's readiness has another text", || {
         let text = http::get((address, 15020).into(), "/healthz/ready")?.expect_ok()?;
         ensure!(expected(&text), "{text}");
         Ok(())
@@ -78,5 +76,3 @@ fn restart_epoch(shop: &Namespace<'_>, client: &Value) -> Result<u64> {
     let info: Value = serde_json::from_str(&shop.exec(name_of(client), "istio-proxy", &ask)?)?;
     Ok(info["command_line_options"]["restart_epoch"].as_u64().unwrap_or_default())
 }
-
-const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,7 +1,5 @@
 //! Probes and lifecycle handlers of every kind, sent by the kubelet through the agent.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
 use e2e::namespace::{Namespace, address_of};
 use e2e::{http, wait};
@@ -17,7 +15,7 @@ pub(crate) fn kubelet_probes_the_application_through_its_proxy(fixture: &Fixture
     shop.wait_for("condition=Ready", "pod/probed")?;
     expect_rewritten(&shop.get("pod/probed")?)?;
     // A pod can be Ready before the first liveness probe.
-    wait::until("every probe has been asked", PATIENCE, || expect_asked(&shop))?;
+    wait::until("every probe has been asked", || expect_asked(&shop))?;
     expect_answers_of_the_agent(&shop)?;
 
     // Failing and recovering readiness probes have their effect.
@@ -38,7 +36,7 @@ pub(crate) fn kubelet_probes_the_application_through_its_proxy(fixture: &Fixture
     until(&shop, "two containers have been restarted", |pod| {
         expect_restarts(pod, &[("web", 0), ("raw", 1), ("grpc", 1)])
     })?;
-    wait::until("the handlers of both lives have been called", PATIENCE, || {
+    wait::until("the handlers of both lives have been called", || {
         let log = shop.logs("probed", "web")?;
         ensure!(log.contains("GET /prestop port=8080"), "{log}");
         ensure!(log.matches("GET /poststart port=8080").count() == 2, "{log}");
@@ -161,10 +159,9 @@ fn expect_restarts(pod: &Value, expected: &[(&str, u32)]) -> Result<()> {
 }
 
 fn until(shop: &Namespace<'_>, what: &str, expect: impl Fn(&Value) -> Result<()>) -> Result<()> {
-    wait::until(what, PATIENCE, || expect(&shop.get("pod/probed")?))
+    wait::until(what, || expect(&shop.get("pod/probed")?))
 }
 
 const CONTAINERS: [&str; 3] = ["web", "raw", "grpc"];
 const READINESS: [(&str, &str); 3] = [("web", "checked"), ("raw", "tcp-9000"), ("grpc", "ready")];
 const LIVENESS: [(&str, &str); 3] = [("web", "alive"), ("raw", "tcp-9001"), ("grpc", "server")];
-const PATIENCE: Duration = Duration::from_secs(120);

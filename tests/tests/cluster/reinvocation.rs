@@ -1,7 +1,5 @@
 //! Reinjection: after another webhook, and from a backup.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use e2e::cluster::Cluster;
 use e2e::namespace::Namespace;
@@ -22,7 +20,7 @@ pub(crate) fn reinvocation_leaves_an_injected_pod_unchanged(fixture: &Fixture) -
 
     let second = SecondWebhook::start(web("late", 8081))?;
     cluster.apply(&second.registration(shop.name()).to_string())?;
-    let both = wait::until("the second webhook is asked", PATIENCE, || {
+    let both = wait::until("the second webhook is asked", || {
         let both = asked_about(&shop)?;
         ensure!(named(&both["spec"]["containers"], "late").is_object(), "no second container");
         Ok(both)
@@ -145,5 +143,3 @@ fn restore(shop: &Namespace<'_>, kept: &Value) -> Result<()> {
 fn create(shop: &Namespace<'_>, pod: &Value) -> Result<()> {
     shop.kubectl_with_input(&["create", "--filename=-"], &pod.to_string()).map(drop)
 }
-
-const PATIENCE: Duration = Duration::from_secs(120);

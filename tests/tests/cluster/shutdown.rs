@@ -1,7 +1,5 @@
 //! Order of the containers' ends when a pod is deleted.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use e2e::namespace::{Namespace, address_of};
 use e2e::wait;
@@ -75,7 +73,7 @@ fn tell(shop: &Namespace<'_>, pod: &str, what: &str) -> Result<()> {
 }
 
 fn until_logged(shop: &Namespace<'_>, pod: &str, container: &str, line: &str) -> Result<()> {
-    wait::until(&format!("{container} of {pod} logs {line:?}"), PATIENCE, || {
+    wait::until(&format!("{container} of {pod} logs {line:?}"), || {
         let log = shop.logs(pod, container).context("no log")?;
         ensure!(log.contains(line), "{log}");
         Ok(())
@@ -84,4 +82,3 @@ fn until_logged(shop: &Namespace<'_>, pod: &str, container: &str, line: &str) ->
 
 const NATIVE: &str = "native";
 const CLASSIC: &str = "classic";
-const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,7 +1,5 @@
 //! An injector with certificates of a cluster signer, as a revision beside the first.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use e2e::manifests::Composition;
 use e2e::programs::Programs;
@@ -23,7 +21,7 @@ pub(crate) fn cluster_signer_signs_only_for_injector_pods(fixture: &Fixture) -> 
     });
     system.apply(&map.to_string())?;
     cluster.apply(&rendered)?;
-    wait::until("each replica has its certificate", PATIENCE, || {
+    wait::until("each replica has its certificate", || {
         signer.sign_approved(cluster.kubectl())?;
         let deployment = system.get("deployment/sidecar-injector-signed")?;
         let ready = deployment["status"]["readyReplicas"].as_u64().unwrap_or_default();
@@ -32,7 +30,7 @@ pub(crate) fn cluster_signer_signs_only_for_injector_pods(fixture: &Fixture) -> 
     })?;
     let bundles = "--output=jsonpath={.webhooks[*].clientConfig.caBundle}";
     let configuration = "mutatingwebhookconfiguration/istio-sidecar-injector-signed";
-    wait::until("each entry has its caBundle", PATIENCE, || {
+    wait::until("each entry has its caBundle", || {
         let found = cluster.kubectl().must(["get", configuration, bundles])?;
         ensure!(found.split_whitespace().count() == 2, "{found}");
         anyhow::Ok(())
@@ -42,7 +40,7 @@ pub(crate) fn cluster_signer_signs_only_for_injector_pods(fixture: &Fixture) -> 
     let run = ["run", "probe", "--image=busybox:1.37", "--dry-run=server"];
     let names = "--output=jsonpath={.spec.initContainers[*].name}";
     // Calls reach a ready replica once kube-proxy has programmed its Service.
-    wait::until("a pod of the revision is reviewed", PATIENCE, || {
+    wait::until("a pod of the revision is reviewed", || {
         let reviewed = revised.kubectl(&[&run[..], &[names]].concat())?;
         ensure!(reviewed == "istio-init istio-proxy", "{reviewed}");
         anyhow::Ok(())
@@ -67,4 +65,3 @@ const SIGNED: Composition = Composition {
     revision: Some("signed"),
     tags: &[],
 };
-const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,7 +1,5 @@
 //! Capture that keeps the client's address (TPROXY).
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use e2e::namespace::{Namespace, address_of, name_of};
 use e2e::proxy::connections;
@@ -38,7 +36,7 @@ pub(crate) fn tproxy_keeps_the_client_address(fixture: &Fixture) -> Result<()> {
     assert_eq!((&security["runAsUser"], &security["runAsGroup"]), (&json!(0), &json!(1337)));
     assert_eq!(security["allowPrivilegeEscalation"], false);
 
-    wait::until("Envoy may not be transparent without the capability", PATIENCE, || {
+    wait::until("Envoy may not be transparent without the capability", || {
         let agent = (address_of(&shop.get("pod/powerless")?)?, 15020).into();
         let readiness = http::get(agent, "/healthz/ready")?;
         ensure!(readiness.status == 503, "ready: {}", readiness.body);
@@ -79,5 +77,3 @@ fn peer_of_pod(shop: &Namespace<'_>, client: &Value, server: &Value) -> Result<S
     assert_eq!(after, (before.0 + count, before.1 + count), "{url} from {}", name_of(client));
     Ok(page.trim().to_owned())
 }
-
-const PATIENCE: Duration = Duration::from_secs(120);

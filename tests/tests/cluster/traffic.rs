@@ -1,7 +1,5 @@
 //! Connections counted by the Envoys of two pods for a request between them.
 
-use std::time::Duration;
-
 use anyhow::Result;
 use e2e::namespace::{Namespace, address_of, name_of};
 use e2e::proxy::{Connections, connections};
@@ -39,7 +37,7 @@ pub(crate) fn both_envoys_count_captured_traffic(fixture: &Fixture) -> Result<()
     let picky = pod_with(&shop, "picky", SERVER, "includeInboundPorts", "8080")?;
     let address = address_of(&picky)?;
     for port in [8080, 9090] {
-        wait::until("its server listens", PATIENCE, || http::get((address, port).into(), "/"))?;
+        wait::until("its server listens", || http::get((address, port).into(), "/"))?;
     }
     let seen = request(&shop, &client, &picky, &format!("http://{address}:8080/"))?;
     assert_eq!(seen, CountedConnections { by_client: 1, by_server: 1 });
@@ -102,4 +100,3 @@ fn pod_with(
 const CLIENT: &str = "trap exit TERM; sleep infinity & wait";
 const SERVER: &str = "mkdir /www; echo 'Hello from web.' >/www/index.html; trap exit TERM; \
     httpd -f -p 9090 -h /www & httpd -f -p 8080 -h /www & wait";
-const PATIENCE: Duration = Duration::from_secs(120);

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::port::free_port;
@@ -33,12 +32,12 @@ impl Deployments {
             }
         }
         if !self.0.is_empty() {
-            wait::until("the pods of the servers exist", PATIENCE, || all_pods_exist(fixture))?;
+            wait::until("the pods of the servers exist", || all_pods_exist(fixture))?;
             make_pods_ready(fixture)?;
         }
         for deployment in &found {
             let what = "the webhook configuration has a caBundle";
-            wait::until(what, PATIENCE, || expect_bundles(fixture, deployment))?;
+            wait::until(what, || expect_bundles(fixture, deployment))?;
         }
         Ok(())
     }
@@ -78,7 +77,7 @@ fn start(fixture: &Fixture, name: &str, deployment: &Value) -> Result<Option<Pro
         .chain([format!("--kubeconfig={}", kubeconfig.display())]);
     let program = fixture.programs.own(server.program)?;
     let mut process = Process::start(fixture.servers.folder(), name, &program, flags)?;
-    process.wait_until("the server is ready", PATIENCE, || {
+    process.wait_until("the server is ready", || {
         http::get(ready, server.path)?.expect_ok().map(drop)
     })?;
     Ok(Some(process))
@@ -184,4 +183,3 @@ static SERVERS: [Server; 2] = [
         path: "/ready",
     },
 ];
-const PATIENCE: Duration = Duration::from_secs(60);

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use e2e::netns::Namespace;
+use e2e::wait;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
@@ -92,7 +93,7 @@ impl Shell {
         writeln!(self.input, "{{ {command}\n}} </dev/null\n{TELL}")
             .and_then(|()| self.input.flush())
             .context("writing to bash")?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + wait::TIMEOUT;
         let mut all = Vec::new();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -157,4 +158,3 @@ fn pod() -> Result<[Namespace; 2]> {
 
 const TELL: &str = "code=$?; printf '\\036%d\\036' $code; (exit $code)";
 const MARK: char = '\u{1e}';
-const PATIENCE: Duration = Duration::from_secs(60);

@@ -8,7 +8,7 @@ use e2e::wait;
 use serde_json::{Value, json};
 
 use crate::apply::versions;
-use crate::fixture::{Fixture, PATIENCE};
+use crate::fixture::Fixture;
 use crate::injector::Injector;
 use crate::pods;
 
@@ -40,7 +40,7 @@ pub(crate) fn release_is_installed_upgraded_and_uninstalled(fixture: &Fixture) -
     changed["prometheus"]["monitor"] = "PodMonitor".into();
     run(&["upgrade", "mesh"], &changed)?;
     ensure!(fixture.bundles(CONFIGURATION)? == published, "an upgrade has changed caBundle");
-    wait::until("the upgrade reaches pods", PATIENCE, || {
+    wait::until("the upgrade reaches pods", || {
         let tag = fixture.runtime.block_on(pods::until_injected(&client, "istio-pods"))?;
         ensure!(tag == "1.2.4", "the image has the tag {tag}");
         anyhow::Ok(())

@@ -7,7 +7,7 @@ use e2e::manifests::Composition;
 use e2e::wait;
 use serde_json::{Value, json};
 
-use crate::fixture::{Fixture, PATIENCE, document, documents};
+use crate::fixture::{Fixture, document, documents};
 use crate::injector::Injector;
 use crate::issued::Issued;
 use crate::mounted_volumes::Mounted;
@@ -62,7 +62,7 @@ fn replaced(fixture: &Fixture, composition: Composition, revision: &str) -> Resu
     stream.until_only("1.28.0", ENOUGH)?;
     keep(fixture, &secret, &second, &second)?;
     mounted.update(fixture)?;
-    wait::until("the next certificate is served", PATIENCE, || {
+    wait::until("the next certificate is served", || {
         ensure!(expiry(&injector)? > until, "not yet");
         anyhow::Ok(())
     })?;

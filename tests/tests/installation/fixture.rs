@@ -11,7 +11,6 @@ use e2e::process::Process;
 use e2e::programs::Programs;
 use e2e::wait;
 use serde_json::Value;
-use std::time::Duration;
 use tokio::runtime::Runtime;
 
 pub(crate) struct Fixture {
@@ -132,7 +131,7 @@ impl Fixture {
 
     /// Waits until each entry has a `caBundle`, and returns them.
     pub(crate) fn until_published(&self, configuration: &str) -> Result<Vec<String>> {
-        wait::until("each entry has a caBundle", PATIENCE, || {
+        wait::until("each entry has a caBundle", || {
             let bundles = self.bundles(configuration)?;
             ensure!(bundles.iter().all(|bundle| !bundle.is_empty()), "{configuration}: not yet");
             anyhow::Ok(bundles)
@@ -202,4 +201,3 @@ const IGNORED: [&str; 4] = [
 /// The API server that routes to endpoints of Services; the other one connects to their cluster
 /// addresses.
 pub(crate) const AGGREGATING: usize = 1;
-pub(crate) const PATIENCE: Duration = Duration::from_secs(180);

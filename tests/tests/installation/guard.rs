@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::fixture::{Fixture, PATIENCE};
+use crate::fixture::Fixture;
 use crate::injector::{Injector, token, token_in};
 use crate::pods;
 
@@ -28,7 +28,7 @@ pub(crate) fn injector_account_can_change_only_ca_bundle(fixture: &Fixture) -> R
     // Policies take effect a moment after they are written. A repeated change would be no change
     // and therefore allowed, so each attempt differs.
     let mut seconds = (7..=30).cycle();
-    wait::until("the policy is in force", PATIENCE, || {
+    wait::until("the policy is in force", || {
         let value = seconds.next();
         let change =
             json!([{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": value}]);
@@ -105,7 +105,7 @@ pub(crate) fn injector_account_can_change_only_ca_bundle(fixture: &Fixture) -> R
     fixture.kubectl().must(["patch", CONFIGURATION, NAME, "--type=json", "--patch", rename])?;
     let bundles = fixture.bundles(NAME)?;
     let injector = Injector::of_manifests(fixture, &rendered)?;
-    wait::until("the injector has written caBundle", PATIENCE, || {
+    wait::until("the injector has written caBundle", || {
         ensure!(fixture.bundles(NAME)?.iter().all(|bundle| !bundles.contains(bundle)), "not yet");
         anyhow::Ok(())
     })?;
@@ -137,7 +137,7 @@ pub(crate) fn revision_has_its_own_guard_policies(fixture: &Fixture) -> Result<(
         let dry = "--dry-run=server";
         thief.run(&["patch", CONFIGURATION, &configuration, dry, "--type=json", "-p", change], "")
     };
-    wait::until("both are held", PATIENCE, || {
+    wait::until("both are held", || {
         for thief in &thieves {
             let answer = theft(thief)?;
             ensure!(answer.stderr.contains("the injector may"), "{thief:?}: {}", answer.stderr);
@@ -147,7 +147,7 @@ pub(crate) fn revision_has_its_own_guard_policies(fixture: &Fixture) -> Result<(
     // Deletes only the policies of the revision, so that its account still exists.
     let policies = "validatingadmissionpolicies,validatingadmissionpolicybindings";
     fixture.kubectl().must(["delete", policies, "--selector=istio.io/rev=canary"])?;
-    wait::until("the revision's account is held no more", PATIENCE, || {
+    wait::until("the revision's account is held no more", || {
         let answer = theft(&thieves[1])?;
         ensure!(answer.succeeded, "{}", answer.stderr);
         anyhow::Ok(())
@@ -176,7 +176,7 @@ pub(crate) fn installation_in_another_namespace_is_guarded(fixture: &Fixture) ->
     let secret = OTHER_SECRET.replace("NAME", "other");
     let secret = secret.replace("istio-system", "istio-elsewhere");
     let create = ["create", "--dry-run=server", "--filename", "-"];
-    wait::until("the Secrets are guarded", PATIENCE, || {
+    wait::until("the Secrets are guarded", || {
         let answer = ours.run(&create, &secret)?;
         let refusal = "may write no other Secret than sidecar-injector-ca";
         ensure!(answer.stderr.contains(refusal), "{}", answer.stderr);
@@ -186,7 +186,7 @@ pub(crate) fn installation_in_another_namespace_is_guarded(fixture: &Fixture) ->
     let answer = ours.run(&create, &own)?;
     ensure!(answer.succeeded, "its own Secret: {}", answer.stderr);
     let change = json!([{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 7}]);
-    wait::until("the webhook configuration is guarded", PATIENCE, || {
+    wait::until("the webhook configuration is guarded", || {
         let answer = ours.patch(&change)?;
         ensure!(answer.stderr.contains("the injector may"), "{}", answer.stderr);
         anyhow::Ok(())
@@ -263,7 +263,7 @@ pub(crate) fn secret_turned_into_a_token_is_reported_and_not_written(
     fixture.runtime.block_on(pods::until_injected(&client, "istio-tokens"))?;
 
     fixture.kubectl().must(delete)?;
-    wait::until("the Secret is back", PATIENCE, || {
+    wait::until("the Secret is back", || {
         let secret = fixture.get("secret", "sidecar-injector-ca")?;
         ensure!(secret["type"] == "Opaque", "{}", secret["type"]);
         anyhow::Ok(())
@@ -277,7 +277,7 @@ fn until_secrets_are_guarded(fixture: &Fixture) -> Result<()> {
     let kubeconfig = fixture.servers.kubeconfig(0, "thief", &token)?;
     let thief = Thief { fixture, kubeconfig: &kubeconfig };
     let mut tries = 0;
-    wait::until("the policy is in force", PATIENCE, || {
+    wait::until("the policy is in force", || {
         tries += 1;
         let other = OTHER_SECRET.replace("NAME", &format!("other-{tries}"));
         let answer = thief.run(&["create", "--filename", "-"], &other)?;

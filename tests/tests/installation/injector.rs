@@ -8,7 +8,7 @@ use e2e::process::Process;
 use e2e::{http, wait};
 use serde_json::Value;
 
-use crate::fixture::{Fixture, PATIENCE, documents};
+use crate::fixture::{Fixture, documents};
 use crate::mounted_volumes::Mounted;
 
 pub(crate) struct Injector {
@@ -66,7 +66,7 @@ impl Injector {
 
     /// Waits until the log has a text.
     pub(crate) fn until_it_says(&self, text: &str) -> Result<()> {
-        wait::until(&format!("it says {text:?}"), PATIENCE, || {
+        wait::until(&format!("it says {text:?}"), || {
             ensure!(self.process.said()?.contains(text), "not yet");
             anyhow::Ok(())
         })
@@ -107,7 +107,7 @@ impl Injector {
 
     pub(crate) fn until_ready(&mut self) -> Result<()> {
         let admin = self.admin;
-        self.process.wait_until("the injector is ready", PATIENCE, || {
+        self.process.wait_until("the injector is ready", || {
             http::get(admin, "/healthz/ready")?.expect_ok().map(drop)
         })
     }

@@ -7,7 +7,7 @@ use e2e::manifests::Composition;
 use e2e::wait::until;
 use serde_json::Value;
 
-use crate::fixture::{Fixture, PATIENCE, documents};
+use crate::fixture::{Fixture, documents};
 use crate::injector::Injector;
 use crate::pods;
 
@@ -25,7 +25,7 @@ pub(crate) fn alerts_and_dashboard_use_existing_metrics(fixture: &Fixture) -> Re
     let hook = "mutatingwebhookconfiguration/istio-sidecar-injector";
     fixture.kubectl().must(["patch", hook, "--type=json", "--patch", wipe])?;
     let overwrites = "sidecar_injector_ca_bundle_overwrites_total{manager=";
-    let page = until("the overwritten caBundle is counted", PATIENCE, || {
+    let page = until("the overwritten caBundle is counted", || {
         let page = injector.metrics()?;
         ensure!(page.contains(overwrites), "no series {overwrites} on\n{page}");
         anyhow::Ok(page)

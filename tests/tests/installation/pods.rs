@@ -1,17 +1,18 @@
 //! Pods that are created as a dry run, and the results.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use e2e::wait;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use crate::fixture::{Fixture, PATIENCE};
+use crate::fixture::Fixture;
 
 /// Pods that are created all the time, until the value is stopped or dropped.
 pub(crate) struct Stream {
@@ -75,19 +76,20 @@ impl Stream {
 
     /// Waits until this number of further pods were injected with a tag, and none with another one.
     pub(crate) fn until_only(&self, tag: &str, count: u64) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let before = self.tally()?;
-            let wanted = before.count(tag) + count;
-            while self.tally()?.count(tag) < wanted {
-                ensure!(Instant::now() < deadline, "pods are not injected by {tag}: {before:?}");
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            let now = self.tally()?;
+        let mut before = self.tally()?;
+        wait::until(&format!("pods are injected by {tag} only"), || {
+            let now = match self.tally() {
+                Ok(now) if now.count(tag) < before.count(tag) + count => {
+                    return Err(format!("{before:?}"));
+                }
+                Ok(now) => now,
+                Err(wrong) => return Ok(Err(wrong)),
+            };
             if now.all() - now.count(tag) == before.all() - before.count(tag) {
-                return Ok(());
+                return Ok(Ok(()));
             }
-        }
+            Err(format!("{:?}", mem::replace(&mut before, now)))
+        })?
     }
 
     /// Returns the results so far; an error as soon as one pod is wrong.
@@ -138,15 +140,8 @@ pub(crate) fn namespace(fixture: &Fixture, name: &str, label: &str) -> Result<()
 
 /// Creates pods until one is injected, and returns the tag of its proxy's image.
 pub(crate) async fn until_injected(client: &Client, namespace: &str) -> Result<String> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let injected = create(client, namespace).await.and_then(|pod| tag_of_only_proxy(&pod));
-        match injected {
-            Ok(tag) => return Ok(tag),
-            Err(error) if Instant::now() > deadline => return Err(error),
-            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
-        }
-    }
+    let injected = async || create(client, namespace).await.and_then(|pod| tag_of_only_proxy(&pod));
+    wait::until_async("a pod is injected", injected).await
 }
 
 pub(crate) async fn create(client: &Client, namespace: &str) -> Result<Pod> {

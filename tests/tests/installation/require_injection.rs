@@ -5,7 +5,7 @@ use e2e::manifests::Composition;
 use e2e::wait;
 use serde_json::{Value, json};
 
-use crate::fixture::{Fixture, PATIENCE};
+use crate::fixture::Fixture;
 use crate::injector::Injector;
 use crate::pods;
 
@@ -26,7 +26,7 @@ pub(crate) fn required_injection_allows_no_pod_without_sidecar(fixture: &Fixture
     for namespace in [REQUIRED, FREE] {
         fixture.runtime.block_on(pods::until_injected(&client, namespace))?;
     }
-    wait::until("the policy is in force", PATIENCE, || {
+    wait::until("the policy is in force", || {
         let said = created(fixture, REQUIRED, &labelled("false"))?.err();
         ensure!(said.as_ref().is_some_and(|said| said.contains(REFUSAL)), "{said:?}");
         anyhow::Ok(())

@@ -10,7 +10,7 @@ use e2e::{calls, wait};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
-use crate::fixture::{Fixture, PATIENCE, documents};
+use crate::fixture::{Fixture, documents};
 use crate::injector::Injector;
 use crate::pods;
 
@@ -52,7 +52,7 @@ fn taken(fixture: &Fixture, component: &str, right: (&str, &str), without: Witho
     bare_pods(fixture)?;
     fixture.kubectl().must_with_input(["apply", "--filename", "-"], &less(&rendered, right)?)?;
     let mut run = Run::launch(fixture, &rendered)?;
-    wait::until("it shows", PATIENCE, || {
+    wait::until("it shows", || {
         run.sign(fixture)?;
         let (said, metrics) = (run.injector.process.said()?, run.injector.metrics()?);
         match without {
@@ -91,7 +91,7 @@ fn taken(fixture: &Fixture, component: &str, right: (&str, &str), without: Witho
     ensure!(run.injector.process.runs(), "it has ended");
     // A permission granted later takes effect.
     fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
-    wait::until("it has a certificate", PATIENCE, || {
+    wait::until("it has a certificate", || {
         run.sign(fixture)?;
         ensure!(run.injector.is_ready(), "it is not ready");
         anyhow::Ok(())
@@ -157,7 +157,7 @@ fn used(fixture: &Fixture, composition: Composition) -> Result<()> {
     fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
     let mut run = Run::launch(fixture, &rendered)?;
     let expected = granted(&rendered)?;
-    wait::until("every right is used", PATIENCE, || {
+    wait::until("every right is used", || {
         run.sign(fixture)?;
         let calls = calls::since(&fixture.servers, ACCOUNT, &since)?;
         let denied = calls::denied(&calls);

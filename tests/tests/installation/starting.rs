@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::manifests::Composition;
 use e2e::wait;
 
-use crate::fixture::{Fixture, PATIENCE};
+use crate::fixture::Fixture;
 use crate::injector::Injector;
 use crate::pods::{self, BARE, Stream};
 
@@ -47,7 +47,7 @@ fn without_the_first_step_pods_are_refused(fixture: &Fixture) -> Result<()> {
     let client = pods::client(fixture)?;
     pods::namespace(fixture, "istio-labelled", "istio-injection=enabled")?;
     fixture.kubectl().must_with_input(apply, &fixture.render(Composition::new(&[]))?)?;
-    wait::until("the API server rejects pods", PATIENCE, || {
+    wait::until("the API server rejects pods", || {
         let refused = fixture.runtime.block_on(pods::create(&client, "istio-labelled")).err();
         let refused = refused.context("not yet")?;
         let said = format!("{refused:#}");
@@ -55,7 +55,7 @@ fn without_the_first_step_pods_are_refused(fixture: &Fixture) -> Result<()> {
         anyhow::Ok(())
     })?;
     fixture.kubectl().must_with_input(apply, &fixture.render(Composition::new(&["dormant"]))?)?;
-    wait::until("pods are let in", PATIENCE, || {
+    wait::until("pods are let in", || {
         fixture.runtime.block_on(pods::create(&client, "istio-labelled")).map(drop)
     })
 }

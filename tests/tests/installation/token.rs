@@ -11,7 +11,7 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use crate::fixture::{Fixture, PATIENCE};
+use crate::fixture::Fixture;
 use crate::injector::{Injector, token};
 
 /// With roles alone, the token allows everything that the injector does, and everything that only a
@@ -36,7 +36,7 @@ pub(crate) fn stolen_token_reaches_only_the_injectors_objects(fixture: &Fixture)
     fixture.kubectl().must_with_input(["apply", "--filename", "-"], &guarded)?;
     let attempts = attempts_roles_cannot_deny(&thief)?;
     // Policies take effect a moment after they are written, each at its own time.
-    wait::until("the policies are in force", PATIENCE, || {
+    wait::until("the policies are in force", || {
         for attempt in &attempts {
             let answer = thief.attempt(attempt)?;
             let is_refused = answer.code == 422 && answer.body.contains("the injector may");
@@ -83,7 +83,7 @@ pub(crate) fn stolen_token_cannot_obtain_another_accounts_token(fixture: &Fixtur
     let answer = thief.send("update", &own, &orphan, Dry::No)?;
     ensure!(answer.code == 200, "{answer:?}");
     // The garbage collector has the delete permission that the thief lacks.
-    wait::until("the Secret is gone", PATIENCE, || {
+    wait::until("the Secret is gone", || {
         let answer = thief.send("get", &own, &Value::Null, Dry::No)?;
         ensure!(answer.code == 404, "{answer:?}");
         anyhow::Ok(())
@@ -97,7 +97,7 @@ pub(crate) fn stolen_token_cannot_obtain_another_accounts_token(fixture: &Fixtur
     let _injector = install(fixture, Composition::new(&[]))?;
     let thief = Thief::new(fixture, "sidecar-injector")?;
     let orphan = thief.with_an_owner_that_does_not_exist()?;
-    wait::until("the policy is in force", PATIENCE, || {
+    wait::until("the policy is in force", || {
         let answer = thief.send("update", &own, &orphan, Dry::Yes)?;
         ensure!(answer.code == 422, "{answer:?}");
         anyhow::Ok(())
@@ -127,7 +127,7 @@ pub(crate) fn stolen_token_cannot_store_a_config_map(fixture: &Fixture) -> Resul
     ensure!(answer.code == 201, "the guard policy guards nothing: {answer:?}");
     let guarded = fixture.render(Composition::new(&["trust-probe"]))?;
     fixture.kubectl().must_with_input(apply, &guarded)?;
-    wait::until("the policy is in force", PATIENCE, || {
+    wait::until("the policy is in force", || {
         let answer = create(&thief, Dry::No)?;
         let is_refused = answer.code == 422 && answer.body.contains("the injector may");
         ensure!(is_refused, "{answer:?}");

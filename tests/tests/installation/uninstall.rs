@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::manifests::Composition;
 use e2e::wait;
 
-use crate::fixture::{Fixture, PATIENCE};
+use crate::fixture::Fixture;
 use crate::injector::Injector;
 
 pub(crate) fn deleting_the_manifests_leaves_nothing(fixture: &Fixture) -> Result<()> {
@@ -64,7 +64,7 @@ fn uninstalled(fixture: &Fixture, composition: Composition, has_secret: bool) ->
         let label = "--selector=app.kubernetes.io/managed-by=sidecar-injector-canary-webhook-certs";
         fixture.kubectl().must(["delete", "secret", "--namespace=istio-system", label])?;
     }
-    wait::until("nothing is left", PATIENCE, || {
+    wait::until("nothing is left", || {
         let found = fixture.objects()?;
         let left = ours(&found);
         ensure!(left.is_empty(), "{left:?} is left");

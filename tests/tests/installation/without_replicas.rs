@@ -5,7 +5,7 @@ use e2e::manifests::Composition;
 use e2e::wait;
 use serde_json::json;
 
-use crate::fixture::{AGGREGATING, Fixture, PATIENCE};
+use crate::fixture::{AGGREGATING, Fixture};
 use crate::injector::Injector;
 use crate::pods;
 
@@ -34,7 +34,7 @@ pub(crate) fn pods_are_rejected_without_replica_until_webhook_removal(
         ensure!(said.contains("failed calling webhook") && said.contains(reason), "{said}");
         anyhow::Ok(())
     };
-    wait::until("the API server rejects pods for lack of endpoints", PATIENCE, without_endpoints)?;
+    wait::until("the API server rejects pods for lack of endpoints", without_endpoints)?;
     let service = fixture.get("service", "sidecar-injector")?;
     let slice = json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
@@ -50,8 +50,8 @@ pub(crate) fn pods_are_rejected_without_replica_until_webhook_removal(
     injector.process.stop()?;
     let slice = ["delete", "endpointslice", "sidecar-injector-1", "--namespace=istio-system"];
     fixture.kubectl().must(slice)?;
-    wait::until("the API server rejects pods for lack of endpoints", PATIENCE, without_endpoints)?;
-    wait::until("the API server rejects pods", PATIENCE, || {
+    wait::until("the API server rejects pods for lack of endpoints", without_endpoints)?;
+    wait::until("the API server rejects pods", || {
         let refused = create("istio-labelled").err().context("it was created")?;
         let said = format!("{refused:#}");
         ensure!(said.contains("failed calling webhook"), "{said}");
@@ -60,7 +60,7 @@ pub(crate) fn pods_are_rejected_without_replica_until_webhook_removal(
     create("istio-unlabelled").context("who does not ask for injection")?;
 
     fixture.kubectl().must(["delete", "mutatingwebhookconfiguration", NAME])?;
-    wait::until("pods are let in", PATIENCE, || {
+    wait::until("pods are let in", || {
         let pod = create("istio-labelled")?;
         ensure!(pod.spec.is_some_and(|spec| spec.init_containers.is_none()), "it was injected");
         anyhow::Ok(())

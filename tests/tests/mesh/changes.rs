@@ -1,6 +1,6 @@
 //! Changes of the mesh while a pod makes requests without a pause.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use e2e::cluster::Cluster;
@@ -18,7 +18,7 @@ pub(crate) fn rolling_updates_and_scaling_lose_no_request(cluster: &Cluster) -> 
     for replicas in [4, 2] {
         shop.kubectl(&["scale", "deployment/server", &format!("--replicas={replicas}")])?;
         shop.wait_until_available("server")?;
-        wait::until("pods that are not wanted are gone", PATIENCE, || {
+        wait::until("pods that are not wanted are gone", || {
             let pods = shop.kubectl(&["get", "pods", "-l", "app=server", "-o", "name"])?;
             ensure!(pods.lines().count() == replicas, "{pods}");
             anyhow::Ok(())
@@ -51,7 +51,7 @@ pub(crate) fn labels_of_a_node_become_the_locality_of_its_endpoints(
     let label =
         |words: &[&str]| cluster.kubectl().must([&["label", "nodes", "--all"], words].concat());
     label(&["topology.kubernetes.io/region=eu", "topology.kubernetes.io/zone=eu-1"])?;
-    wait::until("endpoints have the locality", PATIENCE, || {
+    wait::until("endpoints have the locality", || {
         let text = clusters(cluster)?;
         let endpoints = |what: &str| {
             text.lines().filter(|line| line.starts_with(SERVERS) && line.ends_with(what)).count()
@@ -74,7 +74,7 @@ pub(crate) fn absent_control_plane_changes_nothing_and_catches_up(cluster: &Clus
             |line: &&str| line.starts_with(plain) && line.ends_with("::health_flags::healthy");
         Ok(text.lines().filter(is_one).count())
     };
-    wait::until("the service outside has one endpoint", PATIENCE, || {
+    wait::until("the service outside has one endpoint", || {
         let count = endpoints()?;
         ensure!(count == 1, "{count}");
         anyhow::Ok(())
@@ -84,7 +84,7 @@ pub(crate) fn absent_control_plane_changes_nothing_and_catches_up(cluster: &Clus
         system.kubectl(&["scale", "deployment/pilot-discovery", &replicas])
     };
     scale(0)?;
-    wait::until("the control plane is gone", PATIENCE, || {
+    wait::until("the control plane is gone", || {
         let pods = system.kubectl(&["get", "pods", "-l", "app=pilot-discovery", "-o", "name"])?;
         ensure!(pods.is_empty(), "{pods}");
         anyhow::Ok(())
@@ -94,13 +94,13 @@ pub(crate) fn absent_control_plane_changes_nothing_and_catches_up(cluster: &Clus
     load.continues_for(AWAY, "without a control plane")?;
     ensure!(endpoints()? == 1, "the control plane is away");
     scale(2)?;
-    wait::until("a control plane is ready", PATIENCE, || {
+    wait::until("a control plane is ready", || {
         let deployment = system.get("deployment/pilot-discovery")?;
         ensure!(deployment["status"]["readyReplicas"].as_u64() > Some(0), "none is ready");
         anyhow::Ok(())
     })?;
     let back = Instant::now();
-    wait::until("the other endpoint is there", PATIENCE, || {
+    wait::until("the other endpoint is there", || {
         let count = endpoints()?;
         ensure!(count == 2, "{count}");
         anyhow::Ok(())
@@ -119,4 +119,3 @@ fn clusters(cluster: &Cluster) -> Result<String> {
 const SERVERS: &str = "outbound|80||server.shop.svc.cluster.local::";
 /// Answers of fifteen seconds.
 const AWAY: u64 = 4_500;
-const PATIENCE: Duration = Duration::from_secs(180);

@@ -1,7 +1,6 @@
 //! `istioctl` on the mesh.
 
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use e2e::cluster::Cluster;
@@ -16,7 +15,7 @@ pub(crate) fn istioctl_shows_proxies_and_their_configuration(cluster: &Cluster) 
     let (web_proxy, proxy) =
         (format!("{}.shop", name_of(&web)), format!("{}.shop", name_of(&client)));
     // STRICT and PERMISSIVE were sent a moment ago.
-    wait::until("each proxy is up to date", PATIENCE, || {
+    wait::until("each proxy is up to date", || {
         let status = istioctl(cluster, &["proxy-status"])?;
         for name in [&web_proxy, &proxy] {
             let row = status.lines().find(|line| line.starts_with(name.as_str()));
@@ -63,5 +62,3 @@ pub(crate) fn istioctl(cluster: &Cluster, words: &[&str]) -> Result<String> {
     ensure!(output.status.success(), "istioctl {words:?}: {}", text(&output.stderr));
     Ok(text(&output.stdout))
 }
-
-const PATIENCE: Duration = Duration::from_secs(120);

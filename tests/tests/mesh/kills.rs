@@ -1,7 +1,5 @@
 //! Programs that are killed without a warning while a pod makes requests.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result, ensure};
 use e2e::cluster::Cluster;
 use e2e::namespace::{Namespace, name_of};
@@ -23,13 +21,13 @@ pub(crate) fn killed_sidecars_lose_only_requests_in_flight(cluster: &mut Cluster
         pod_processes::kill(&client, program)?;
         load.excuse(pod_processes::kill(server, program)?);
         load.continues(&format!("after {program} of a server was killed"))?;
-        wait::until("the sidecar of the server is ready again", PATIENCE, || {
+        wait::until("the sidecar of the server is ready again", || {
             let now = shop.get(&format!("pod/{}", name_of(server)))?;
             let proxy = proxy_status(&now)?;
             ensure!(proxy["restartCount"] == 1 && proxy["ready"] == true, "{proxy}");
             anyhow::Ok(())
         })?;
-        wait::until("the killed sidecar of the client serves again", PATIENCE, || {
+        wait::until("the killed sidecar of the client serves again", || {
             ensure!(restarts(&shop, &client)? > client_restarts, "it has not started again");
             shop.exec(name_of(&client), "client", &["wget", "-q", "-O", "-", "http://web"])
         })?;
@@ -53,7 +51,7 @@ fn changed_endpoints_arrive(cluster: &Cluster, load: &Load, replicas: usize) -> 
     shop.wait_until_available("server")?;
     let client = name_of(&shop.pod("app=load")?).to_owned();
     let words = ["pc", "endpoint", &format!("{client}.shop"), "--cluster", SERVERS];
-    wait::until("the client has as many endpoints", PATIENCE, || {
+    wait::until("the client has as many endpoints", || {
         let endpoints = istioctl(cluster, &words)?;
         let healthy = endpoints.lines().filter(|line| line.contains("HEALTHY")).count();
         ensure!(healthy == replicas, "{endpoints}");
@@ -75,4 +73,3 @@ fn proxy_status(pod: &Value) -> Result<&Value> {
 }
 
 const SERVERS: &str = "outbound|80||server.shop.svc.cluster.local";
-const PATIENCE: Duration = Duration::from_secs(180);

@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::io::Read as _;
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::cluster::Cluster;
@@ -69,13 +68,11 @@ impl Load {
     /// Waits as [`Self::continues`] for a number of answers.
     pub(crate) fn continues_for(&self, enough: u64, when: &str) -> Result<()> {
         let before = self.answered(when)?;
-        wait::until(&format!("requests {when} are answered"), PATIENCE, || {
-            match self.answered(when) {
-                Ok(answered) if answered < before + enough => {
-                    Err(format!("{answered} answers, {before} before"))
-                }
-                outcome => Ok(outcome),
+        wait::until(&format!("requests {when} are answered"), || match self.answered(when) {
+            Ok(answered) if answered < before + enough => {
+                Err(format!("{answered} answers, {before} before"))
             }
+            outcome => Ok(outcome),
         })?
         .map(drop)
     }
@@ -102,8 +99,8 @@ impl Load {
     }
 
     fn read(&self) -> Result<Report> {
-        let mut stream = TcpStream::connect_timeout(&self.report, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut stream = TcpStream::connect_timeout(&self.report, wait::TIMEOUT)?;
+        stream.set_read_timeout(Some(wait::TIMEOUT))?;
         let mut report = String::new();
         stream.read_to_string(&mut report)?;
         serde_json::from_str(&report).with_context(|| format!("reading {report:?}"))
@@ -128,7 +125,7 @@ fn start(shop: &Namespace<'_>, config: &str) -> Result<Load> {
     }
     shop.apply(&deployment("load", 1, &annotations, &words))?;
     shop.wait_until_available("load")?;
-    wait::until("the first request is answered", PATIENCE, || {
+    wait::until("the first request is answered", || {
         let load = Load::of(address_of(&shop.pod("app=load")?)?);
         ensure!(load.answered("at the start")? > 0, "no answer yet");
         anyhow::Ok(load)
@@ -178,4 +175,3 @@ const REPORT_PORT: u16 = 9099;
 const DRAIN: &str = "terminationDrainDuration: 20s\n";
 /// Answers that show that requests go on: those of two seconds.
 const ENOUGH: u64 = 600;
-const PATIENCE: Duration = Duration::from_secs(180);

@@ -15,7 +15,6 @@ mod stories;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use e2e::cluster::Cluster;
@@ -65,7 +64,7 @@ fn install(cluster: &Cluster) -> Result<()> {
     system.wait_until_available("sidecar-injector")?;
     let configuration = "mutatingwebhookconfiguration/istio-sidecar-injector";
     let bundles = "--output=jsonpath={.webhooks[*].clientConfig.caBundle}";
-    wait::until("every entry of the webhook has its caBundle", PATIENCE, || {
+    wait::until("every entry of the webhook has its caBundle", || {
         let found = cluster.kubectl().must(["get", configuration, bundles])?;
         let count = found.split_whitespace().count();
         if count == ENTRIES { Ok(()) } else { bail!("{count} of {ENTRIES} have one") }
@@ -97,4 +96,3 @@ const STORIES: [(&str, Story); 12] = stories![
 ];
 /// Number of Istio's entries for the default revision.
 const ENTRIES: usize = 4;
-const PATIENCE: Duration = Duration::from_secs(120);

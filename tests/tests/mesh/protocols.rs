@@ -1,7 +1,5 @@
 //! Every protocol between pods with each kind of interception, and pods without a sidecar.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result, ensure};
 use e2e::cluster::Cluster;
 use e2e::namespace::{Namespace, address_of, name_of};
@@ -90,7 +88,7 @@ pub(crate) fn names_of_every_kind_of_service_lead_to_it(cluster: &Cluster) -> Re
             (&*format!("http://{unknown}:9999/caller"), "plain-", false),
             (&*format!("greeting://{unknown}:3307"), "greeting from plain-", false),
         ] {
-            wait::until(&format!("{client}: {url} leads to {start}"), PATIENCE, || {
+            wait::until(&format!("{client}: {url} leads to {start}"), || {
                 let line = shop.exec(name_of(&pod), "app", &["/app", "--call", url])?;
                 let answer = line.trim().split_once(' ').map_or("", |(_, answer)| answer);
                 ensure!(answer.starts_with(start), "{line}");
@@ -144,7 +142,7 @@ impl Place<'_> {
     fn call(&self, urls: &[String], expected: &impl Fn(&str, &str) -> Result<()>) -> Result<()> {
         let words = ["/app", "--call"].into_iter().chain(urls.iter().map(String::as_str));
         let words: Vec<_> = words.collect();
-        wait::until(&format!("{} gets the right answers", self.app), PATIENCE, || {
+        wait::until(&format!("{} gets the right answers", self.app), || {
             let answers = self.namespace.exec(&self.pod, "app", &words)?;
             ensure!(answers.lines().count() == urls.len(), "{answers}");
             for (url, line) in urls.iter().zip(answers.lines()) {
@@ -182,4 +180,3 @@ const SERVER: [&str; 7] = [
     "--greeting=3306",
     "--greeting=3307",
 ];
-const PATIENCE: Duration = Duration::from_secs(120);

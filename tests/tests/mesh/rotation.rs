@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::cluster::Cluster;
@@ -22,7 +21,7 @@ pub(crate) fn rotation_of_leaves_and_root_loses_no_request(cluster: &Cluster) ->
     ensure!(before.iter().all(|leaf| leaf.issuer == before[0].issuer), "several CAs signed");
     system.kubectl(&["annotate", "secret", "pilot-discovery-ca", "outrigger.io/rotate=now"])?;
     let until = |what: &str, is_reached: fn(&Leaf, &Leaf) -> bool| {
-        wait::until(what, PATIENCE, || {
+        wait::until(what, || {
             for (pod, before) in addresses.iter().zip(&before) {
                 let now = leaf(*pod)?;
                 ensure!(is_reached(&now, before), "{pod}: {now:?}, before {before:?}");
@@ -66,5 +65,3 @@ fn leaf(pod: IpAddr) -> Result<Leaf> {
     };
     Ok(Leaf { issuer: value("issuer=")?, serial: value("serial=")? })
 }
-
-const PATIENCE: Duration = Duration::from_secs(180);

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
-use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use e2e::cluster::Cluster;
@@ -54,13 +53,13 @@ pub(crate) fn strict_mode_rejects_plaintext(cluster: &Cluster) -> Result<()> {
     };
     ensure!(by_outside()? == PAGE, "plaintext is accepted by default");
     shop.apply(&policy("STRICT"))?;
-    wait::until("plaintext is rejected", PATIENCE, || match by_outside() {
+    wait::until("plaintext is rejected", || match by_outside() {
         Ok(page) => Err(format!("answered with {page:?}")),
         Err(_) => Ok(()),
     })?;
     ensure!(by_client()? == PAGE, "mutual TLS is accepted");
     shop.apply(&policy("PERMISSIVE"))?;
-    wait::until("plaintext is accepted", PATIENCE, by_outside)?;
+    wait::until("plaintext is accepted", by_outside)?;
     Ok(())
 }
 
@@ -80,7 +79,7 @@ fn request(
     server: Ipv4Addr,
 ) -> Result<(String, Vec<Vec<u8>>)> {
     let url = format!("http://{host}/?{MARKER}");
-    wait::until("the host answers", PATIENCE, || {
+    wait::until("the host answers", || {
         let capture = Capture::start(server)?;
         let page = namespace.exec(pod, container, &["wget", "-q", "-O", "-", &url])?;
         anyhow::Ok((page, capture.packets()?))
@@ -90,7 +89,7 @@ fn request(
 /// Waits until pods can start in a new namespace.
 fn ready<'a>(cluster: &'a Cluster, name: &str) -> Result<Namespace<'a>> {
     let namespace = cluster.existing_namespace(name);
-    wait::until("the default ServiceAccount exists", PATIENCE, || {
+    wait::until("the default ServiceAccount exists", || {
         namespace.kubectl(&["get", "serviceaccount", "default"])
     })?;
     Ok(namespace)
@@ -103,4 +102,3 @@ fn in_clear(packets: &[Vec<u8>]) -> bool {
 
 const PAGE: &str = "Hello from web.\n";
 const MARKER: &str = "marker-of-the-request";
-const PATIENCE: Duration = Duration::from_secs(120);

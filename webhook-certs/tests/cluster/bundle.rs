@@ -155,8 +155,8 @@ pub(crate) async fn entry_that_its_deployer_removes_is_removed_completely(
 pub(crate) async fn replicas_share_one_write_budget_against_an_adversary(
     mut fixture: Fixture<'_>,
 ) -> Result<()> {
-    fixture.options.parameters.write_interval = SignedDuration::from_secs(4);
-    fixture.options.parameters.tick = Duration::from_secs(1);
+    fixture.options.parameters.write_interval = SignedDuration::from_secs(2);
+    fixture.options.parameters.tick = Duration::from_millis(500);
     fixture.configure(443).await?;
     let replicas = [fixture.replica().await?, fixture.replica().await?, fixture.replica().await?];
     fixture.published().await?;
@@ -164,7 +164,7 @@ pub(crate) async fn replicas_share_one_write_budget_against_an_adversary(
     let name = &fixture.options.webhook_configurations[0];
     let (begin, before) = (Instant::now(), written());
     let mut round = 0;
-    while begin.elapsed() < Duration::from_secs(16) {
+    while begin.elapsed() < Duration::from_secs(8) {
         round += 1;
         let bundle = ByteString(format!("garbage {}", round % 3).into_bytes());
         let webhooks = OURS.map(|name| json!({"name": name, "clientConfig": {"caBundle": bundle}}));
@@ -175,7 +175,7 @@ pub(crate) async fn replicas_share_one_write_budget_against_an_adversary(
         }));
         let force = PatchParams::apply("other").force();
         fixture.configurations().patch(name, &force, &overwrite).await?;
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let ours = written() - before;
     let parameters = &fixture.options.parameters;

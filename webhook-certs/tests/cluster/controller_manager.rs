@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use e2e::programs::Programs;
 use e2e::skipped_tests;
+use e2e::wait;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::{
@@ -19,7 +20,7 @@ use webhook_certs::options::Signer;
 use webhook_certs::serving::ServingCertificate;
 use webhook_certs::status::Status;
 
-use crate::fixture::{Fixture, eventually};
+use crate::fixture::Fixture;
 
 pub(crate) async fn kubernetes_own_signers_do_not_sign_for_webhooks(
     mut fixture: Fixture<'_>,
@@ -111,7 +112,7 @@ async fn answered(
     requests: &Api<CertificateSigningRequest>,
     name: &str,
 ) -> Result<Option<CertificateSigningRequestCondition>> {
-    eventually("the request is answered", async || {
+    wait::until_async("the request is answered", async || {
         let status = requests.get(name).await?.status.unwrap_or_default();
         let mut conditions = status.conditions.into_iter().flatten();
         if let Some(failed) = conditions.find(|condition| condition.type_ == "Failed") {

@@ -1,6 +1,7 @@
 //! Kubernetes Events on the CA Secret.
 
 use anyhow::{Context, Result, ensure};
+use e2e::wait;
 use jiff::{SignedDuration, Timestamp};
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
@@ -9,7 +10,7 @@ use webhook_certs::bundle::Bundle;
 use webhook_certs::secret::rotation_requests::{ROTATE, ROTATE_NOW};
 use webhook_certs::status::Status;
 
-use crate::fixture::{Fixture, OURS, Replica, eventually};
+use crate::fixture::{Fixture, OURS, Replica};
 
 pub(crate) async fn each_event_is_written_once_and_names_the_writer(
     mut fixture: Fixture<'_>,
@@ -42,7 +43,7 @@ pub(crate) async fn each_event_is_written_once_and_names_the_writer(
         overwrite(&fixture, &Bundle::default()).await?;
         fixture.published().await?;
         // The replica that repairs it has seen it; the other may find it repaired.
-        eventually("one of them has seen it", async || {
+        wait::until_async("one of them has seen it", async || {
             let of = |replica: &Replica| replica.status.borrow().overwrites.get("flux").copied();
             let most = of(&one).max(of(&two)).unwrap_or_default();
             ensure!(2 * most > round, "{most} in round {round}");

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use e2e::api_servers::ApiServers;
+use e2e::wait;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, Service, ServiceAccount};
@@ -174,7 +175,7 @@ impl<'a> Fixture<'a> {
 
     /// Waits for an Event that contains all `parts`, and returns it.
     pub(crate) async fn wait_for_event(&self, parts: &[&str]) -> Result<String> {
-        eventually(&format!("an Event has {parts:?}"), async || {
+        wait::until_async(&format!("an Event has {parts:?}"), async || {
             let events = self.events().await?;
             let found = events.iter().find(|events| parts.iter().all(|part| events.contains(part)));
             found.cloned().with_context(|| format!("{events:#?}"))
@@ -370,7 +371,7 @@ impl<'a> Fixture<'a> {
 
     /// Waits until both of our entries hold the CA of the Secret, and returns it.
     pub(crate) async fn published(&self) -> Result<Bundle> {
-        eventually("the CA is published", async || {
+        wait::until_async("the CA is published", async || {
             let wanted = self.state().await?.bundle();
             let bundles = self.bundles().await?;
             for entry in OURS {
@@ -407,7 +408,7 @@ impl Replica {
         wanted: impl Fn(&Status) -> bool,
     ) -> Result<Status> {
         let mut status = self.status.clone();
-        let found = tokio::time::timeout(TIMEOUT, status.wait_for(wanted)).await;
+        let found = tokio::time::timeout(wait::TIMEOUT, status.wait_for(wanted)).await;
         match found {
             Ok(status) => Ok(status.context("reconciliation has ended")?.clone()),
             Err(_) => bail!("waited until {what}: {:?}", self.status.borrow()),
@@ -427,20 +428,6 @@ impl Drop for Replica {
     }
 }
 
-/// Repeats `probe` until it succeeds; after a timeout, fails with its last error.
-pub(crate) async fn eventually<T>(what: &str, probe: impl AsyncFn() -> Result<T>) -> Result<T> {
-    let deadline = tokio::time::Instant::now() + TIMEOUT;
-    loop {
-        match probe().await {
-            Ok(found) => return Ok(found),
-            Err(error) if tokio::time::Instant::now() > deadline => {
-                return Err(error.context(format!("waited until {what}")));
-            }
-            Err(_) => tokio::time::sleep(BETWEEN_PROBES).await,
-        }
-    }
-}
-
 pub(crate) async fn create<K>(api: &Api<K>, object: Value) -> Result<()>
 where
     K: Clone + DeserializeOwned + Serialize + std::fmt::Debug,
@@ -454,5 +441,3 @@ where
 pub(crate) const OURS: [&str; 2] = ["one.ours.outrigger.io", "two.ours.outrigger.io"];
 /// Content of the bundle of another tool's entry, in base64.
 pub(crate) const OTHERS_BUNDLE: &str = "dGhlaXJz";
-const TIMEOUT: Duration = Duration::from_secs(180);
-const BETWEEN_PROBES: Duration = Duration::from_millis(20);

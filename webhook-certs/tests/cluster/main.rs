@@ -23,6 +23,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e2e::api_servers::ApiServers;
 use e2e::programs::Programs;
+use e2e::wait;
 use jiff::{SignedDuration, Timestamp};
 use kube::api::DeleteParams;
 use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
@@ -44,7 +45,7 @@ use events::{
     each_event_is_written_once_and_names_the_writer,
     without_the_right_to_write_events_the_rest_works,
 };
-use fixture::{Fixture, OURS, Replica, eventually};
+use fixture::{Fixture, OURS, Replica};
 use probe::{
     trust_probe_counts_only_failures_of_its_own_entry,
     trust_probe_reports_why_the_webhook_is_not_called,
@@ -88,8 +89,10 @@ async fn two_replicas_agree_on_one_ca_and_both_leaves_are_trusted(
         fixture.configure(reviewer.port).await?;
         fixture.published().await?;
         // The API server learns of the change with a delay.
-        eventually("the API server trusts the leaf", async || fixture.create_reviewed(name).await)
-            .await?;
+        wait::until_async("the API server trusts the leaf", async || {
+            fixture.create_reviewed(name).await
+        })
+        .await?;
     }
     let trusted = |status: &Status| status.trusted && status.entries == OURS.len();
     one.until("the first is trusted", trusted).await?;
@@ -103,7 +106,7 @@ async fn two_replicas_agree_on_one_ca_and_both_leaves_are_trusted(
     certificate.set(Identity::from_leaf(&untrusted)?);
     let reviewer = Reviewer::start(certificate).await?;
     fixture.configure(reviewer.port).await?;
-    eventually("the API server refuses the leaf of another CA", async || {
+    wait::until_async("the API server refuses the leaf of another CA", async || {
         let refusal = fixture.create_reviewed("by-untrusted").await.err();
         let refusal = format!("{:#}", refusal.context("it was accepted")?);
         ensure!(refusal.contains("signed by unknown authority"), "{refusal}");
@@ -134,7 +137,7 @@ async fn expired_ca_is_renewed_and_served_at_once(mut fixture: Fixture<'_>) -> R
     let short = fixture.replica().await?;
     fixture.published().await?;
     drop(short);
-    let expired = eventually("the CA has expired", async || {
+    let expired = wait::until_async("the CA has expired", async || {
         let active = fixture.state().await?.active;
         ensure!(!active.ca().is_valid_at(Timestamp::now()), "it is still valid");
         Ok(active)

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::port::free_port;
+use e2e::wait;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -18,7 +19,7 @@ use webhook_certs::secret::rotation_requests::{ROTATE, ROTATE_NOW};
 use webhook_certs::status::Status;
 
 use crate::deployer;
-use crate::fixture::{Fixture, Replica, eventually};
+use crate::fixture::{Fixture, Replica};
 use crate::reviewer::Reviewer;
 
 pub(crate) async fn trust_probe_reports_why_the_webhook_is_not_called(
@@ -106,7 +107,7 @@ pub(crate) async fn trust_probe_counts_only_failures_of_its_own_entry(
     let other = format!("{name}-canary");
     let selector = json!({"matchLabels": {"outrigger.io/probe": "canary"}});
     apply_entry(&fixture, &other, ENTRY, ("canary", 443), selector).await?;
-    let refusal = eventually("the other revision's probe fails", async || {
+    let refusal = wait::until_async("the other revision's probe fails", async || {
         let created = create_dry(&fixture, "canary").await;
         created.err().context("it was accepted")
     })
@@ -135,7 +136,7 @@ pub(crate) async fn trust_probe_counts_only_failures_of_its_own_entry(
 
 /// Requests a new CA, and waits until it signs.
 async fn rotated(fixture: &Fixture<'_>) -> Result<()> {
-    let before = eventually("no rotation is under way", async || {
+    let before = wait::until_async("no rotation is under way", async || {
         let state = fixture.state().await?;
         ensure!(state.phase.word() == "steady", "{state:?}");
         Ok(state)
@@ -144,7 +145,7 @@ async fn rotated(fixture: &Fixture<'_>) -> Result<()> {
     let annotations = json!({"metadata": {"annotations": {ROTATE: ROTATE_NOW}}});
     let (secret, how) = (&fixture.options.secret_name, PatchParams::default());
     fixture.secrets().patch(secret, &how, &Patch::Merge(annotations)).await?;
-    eventually("the next CA signs", async || {
+    wait::until_async("the next CA signs", async || {
         let state = fixture.state().await?;
         ensure!(!state.active.ca().is_same_signer(before.active.ca()), "{state:?}");
         Ok(())

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use e2e::wait;
 use jiff::SignedDuration;
 use kube::api::{DeleteParams, PostParams};
 use webhook_certs::authority::Authority;
@@ -15,7 +16,7 @@ use webhook_certs::secret::rotation_requests::{REVOKE, RotationRequests};
 use webhook_certs::status::Status;
 
 use crate::deployer::apply_bundle;
-use crate::fixture::{Fixture, OURS, Replica, eventually};
+use crate::fixture::{Fixture, OURS, Replica};
 use crate::reviewer::Reviewer;
 use crate::rotation::{ask_for_rotation, hasten, in_service, shrunk, under_load, until_phase};
 
@@ -122,7 +123,7 @@ async fn revoke(
     which: impl Fn(&State) -> Vec<&Authority>,
 ) -> Result<Cas> {
     let (secrets, name) = (fixture.secrets(), &fixture.options.secret_name);
-    eventually(&format!("it is {phase} and revoked"), async || {
+    wait::until_async(&format!("it is {phase} and revoked"), async || {
         let mut secret = secrets.get(name).await?;
         let state = State::parse(&secret)?;
         ensure!(state.phase.word() == phase, "{state:?}");
@@ -140,7 +141,7 @@ async fn revoke(
 
 /// Waits until neither the Secret nor any entry holds the CAs.
 async fn gone(fixture: &Fixture<'_>, cas: &Cas) -> Result<()> {
-    eventually(&format!("{cas:?} have gone"), async || {
+    wait::until_async(&format!("{cas:?} have gone"), async || {
         let state = fixture.state().await?;
         let bundles = fixture.bundles().await?;
         for ca in cas {

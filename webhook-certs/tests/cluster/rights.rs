@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
+use e2e::wait;
 use kube::api::PostParams;
 use serde_json::{Value, json};
 use webhook_certs::status::Status;
 
-use crate::fixture::{Fixture, eventually};
+use crate::fixture::Fixture;
 
 pub(crate) async fn without_the_right_to_publish_a_leaf_is_served(
     fixture: Fixture<'_>,
@@ -48,7 +49,7 @@ pub(crate) async fn every_right_is_needed_and_none_is_missing(fixture: Fixture<'
         .chain([("create".to_owned(), "events".to_owned())])
         .collect();
     let account = format!("system:serviceaccount:{0}:{0}", fixture.options.namespace);
-    eventually("every right was used", async || {
+    wait::until_async("every right was used", async || {
         let mut used = BTreeSet::new();
         for event in fixture.server.audit()? {
             if event["user"]["username"] == json!(account) {

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use e2e::wait;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
@@ -18,7 +19,7 @@ use webhook_certs::status::Status;
 use webhook_certs::workload::authority::WorkloadAuthority;
 use webhook_certs::workload::ca_folder::CaFolder;
 
-use crate::fixture::{Fixture, create, eventually};
+use crate::fixture::{Fixture, create};
 use crate::rotation::{ask_for_rotation, hasten, until_phase};
 
 const ROOTS: &str = "istio-ca-root-cert";
@@ -77,7 +78,7 @@ async fn published(fixture: &Fixture<'_>, namespace: &str) -> Result<Bundle> {
 }
 
 async fn until_published(fixture: &Fixture<'_>, namespace: &str, wanted: &Bundle) -> Result<()> {
-    eventually("the roots are published", async || {
+    wait::until_async("the roots are published", async || {
         let found = published(fixture, namespace).await?;
         ensure!(found.is_same_set(wanted), "{namespace} has {found:?}");
         Ok(())

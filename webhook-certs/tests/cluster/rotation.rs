@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use e2e::wait;
 use jiff::{SignedDuration, Timestamp};
 use kube::api::{Patch, PatchParams};
 use rustix::process::{Pid, Signal, kill_process};
@@ -15,7 +16,7 @@ use webhook_certs::secret::rotation_requests::{ROTATE, ROTATE_NOW};
 use webhook_certs::status::Status;
 
 use crate::deployer::apply_bundle;
-use crate::fixture::{Fixture, OURS, eventually};
+use crate::fixture::{Fixture, OURS};
 use crate::reviewer::Reviewer;
 
 pub(crate) async fn whole_rotation_fails_no_call(mut fixture: Fixture<'_>) -> Result<()> {
@@ -74,7 +75,7 @@ pub(crate) async fn replica_killed_in_each_phase_fails_no_call(
     let reviewer = Reviewer::start(Arc::clone(&two.certificate)).await?;
     two.until("it is trusted", |status| status.trusted && status.entries == 2).await?;
     fixture.configure(reviewer.port).await?;
-    eventually("it is called", async || fixture.create_reviewed("by-two").await).await?;
+    wait::until_async("it is called", async || fixture.create_reviewed("by-two").await).await?;
     Ok(())
 }
 
@@ -105,7 +106,8 @@ pub(crate) async fn bundle_reverted_during_a_rotation_only_delays_it(
     // This removes the signing CA, so calls may fail until it is repaired.
     apply_bundle(&fixture, &old).await?;
     fixture.published().await?;
-    eventually("calls succeed", async || fixture.create_reviewed("after-revert").await).await?;
+    wait::until_async("calls succeed", async || fixture.create_reviewed("after-revert").await)
+        .await?;
     let (after, _) = under_load(&fixture, async {
         until_phase(&fixture, "steady").await?;
         shrunk(&fixture).await
@@ -196,7 +198,7 @@ pub(crate) async fn program_rotates_revokes_and_reports_progress(
     let output = program(&["rotate", "--revoke"]).output().await?;
     let said = String::from_utf8(output.stdout)?;
     ensure!(said.starts_with("CN=sidecar-injector-ca 2 (active) is revoked: a next "), "{said}");
-    eventually("the CA that signs has changed twice", async || {
+    wait::until_async("the CA that signs has changed twice", async || {
         let state = fixture.state().await?;
         ensure!(state.active.ca().common_name() == "sidecar-injector-ca 5", "{state:?}");
         ensure!(state.phase.word() == "steady", "{state:?}");
@@ -225,7 +227,7 @@ pub(crate) fn hasten(fixture: &mut Fixture<'_>) {
 /// Waits until calls succeed, and returns the state of the Secret.
 pub(crate) async fn in_service(fixture: &Fixture<'_>) -> Result<State> {
     fixture.published().await?;
-    eventually("calls succeed", async || fixture.create_reviewed("first").await).await?;
+    wait::until_async("calls succeed", async || fixture.create_reviewed("first").await).await?;
     fixture.state().await
 }
 
@@ -269,7 +271,7 @@ async fn annotate(fixture: &Fixture<'_>, patch: Value) -> Result<()> {
 }
 
 pub(crate) async fn until_phase(fixture: &Fixture<'_>, phase: &str) -> Result<State> {
-    eventually(phase, async || {
+    wait::until_async(phase, async || {
         let state = fixture.state().await?;
         ensure!(state.phase.word() == phase, "{state:?}");
         Ok(state)
@@ -279,7 +281,7 @@ pub(crate) async fn until_phase(fixture: &Fixture<'_>, phase: &str) -> Result<St
 
 /// Waits until the bundles hold the CA of the Secret and no other.
 pub(crate) async fn shrunk(fixture: &Fixture<'_>) -> Result<State> {
-    eventually("the old CA has gone", async || {
+    wait::until_async("the old CA has gone", async || {
         let state = fixture.state().await?;
         let bundles = fixture.bundles().await?;
         for entry in OURS {

@@ -1,12 +1,13 @@
 //! Repair of the CA Secret.
 
 use anyhow::{Context, Result, ensure};
+use e2e::wait;
 use k8s_openapi::ByteString;
 use kube::api::{DeleteParams, PostParams};
 use webhook_certs::secret::rotation_requests::{ROTATE, ROTATE_NOW};
 use webhook_certs::status::Status;
 
-use crate::fixture::{Fixture, eventually};
+use crate::fixture::Fixture;
 
 pub(crate) async fn deleted_or_damaged_secret_is_restored_with_the_same_ca(
     fixture: Fixture<'_>,
@@ -42,7 +43,7 @@ pub(crate) async fn deleted_or_damaged_secret_is_restored_with_the_same_ca(
             }
         }
         let restored = original.generation + round + 1;
-        eventually("the Secret is restored", async || {
+        wait::until_async("the Secret is restored", async || {
             let state = fixture.state().await?;
             ensure!(state.generation == restored, "generation {}", state.generation);
             ensure!(state.active == original.active, "another CA");
@@ -86,7 +87,7 @@ pub(crate) async fn immutable_secret_is_reported_and_mutable_once_deleted(
     ensure!(replica.status.borrow().trusted, "it is no longer trusted");
 
     secrets.delete(name, &DeleteParams::default()).await?;
-    eventually("it is back", async || {
+    wait::until_async("it is back", async || {
         let secret = secrets.get(name).await?;
         ensure!(secret.immutable.is_none(), "it is immutable again");
         ensure!(fixture.state().await?.active == before.active, "another CA");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use e2e::wait;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::{
@@ -20,7 +21,7 @@ use webhook_certs::bundle::Bundle;
 use webhook_certs::options::{ForeignCa, Signer};
 use webhook_certs::status::Status;
 
-use crate::fixture::{Fixture, OURS, Replica, eventually};
+use crate::fixture::{Fixture, OURS, Replica};
 use crate::reviewer::Reviewer;
 
 pub(crate) async fn cluster_signer_signs_and_renews(mut fixture: Fixture<'_>) -> Result<()> {
@@ -88,7 +89,8 @@ pub(crate) async fn cluster_signer_signs_and_renews(mut fixture: Fixture<'_>) ->
     fixture.configure(reviewer.port).await?;
     let trusted = |status: &Status| status.trusted && status.entries == OURS.len();
     replica.until("it is trusted", trusted).await?;
-    eventually("the API server calls it", async || fixture.create_reviewed("first").await).await?;
+    wait::until_async("the API server calls it", async || fixture.create_reviewed("first").await)
+        .await?;
     let requested = requests(&fixture).await?.len();
     ensure!(requested == 3, "{requested} certificates were requested");
     ensure!(fixture.secrets().get_opt(&fixture.options.secret_name).await?.is_none(), "a Secret");
@@ -104,7 +106,7 @@ pub(crate) async fn cluster_signer_signs_and_renews(mut fixture: Fixture<'_>) ->
         ensure!(is(&request, "Approved"), "it was not approved");
         let lifetime = if leaves.len() == 2 { HOUR } else { SHORT };
         sign(&fixture, &request, &ca, lifetime).await?;
-        let leaf = eventually("another leaf is served", async || {
+        let leaf = wait::until_async("another leaf is served", async || {
             let leaf = replica.leaf()?;
             ensure!(!leaves.contains(&leaf), "it is the one before");
             Ok(leaf)
@@ -170,7 +172,7 @@ fn trust(file: &NamedTempFile, ca: &Authority) -> Result<()> {
 
 /// Waits until an entry's bundle holds these CAs and no others.
 async fn published(fixture: &Fixture<'_>, wanted: &Bundle) -> Result<()> {
-    eventually("the bundle is right", async || {
+    wait::until_async("the bundle is right", async || {
         let bundle = fixture.bundles().await?[OURS[0]].clone().unwrap_or_default();
         let bundle = Bundle::observed(&bundle);
         ensure!(bundle.is_same_set(wanted), "{bundle:?}");
@@ -213,7 +215,7 @@ async fn pending(
             && (!fixture.options.signer.as_ref().is_some_and(|signer| signer.approve)
                 || is(request, "Approved"))
     };
-    eventually("a certificate is requested", async || {
+    wait::until_async("a certificate is requested", async || {
         requests(fixture).await?.into_iter().find(|request| is_new(request)).context("not yet")
     })
     .await

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use e2e::wait;
 use jiff::SignedDuration;
 use webhook_certs::secret::State;
 use webhook_certs::status::Status;
@@ -12,7 +13,7 @@ use webhook_certs::status::Status;
 use crate::calls::Tally;
 use crate::deployer::apply_bundle;
 use crate::faults::{DAMAGES, Revoked, add_foreign, ask, damage};
-use crate::fixture::{Fixture, OURS, Replica, eventually};
+use crate::fixture::{Fixture, OURS, Replica};
 use crate::random::Random;
 use crate::reviewer::Reviewer;
 
@@ -32,7 +33,7 @@ impl Pair {
         fixture.expose().await?;
         fixture.configure_each(reviewers[0].port, reviewers[1].port).await?;
         fixture.published().await?;
-        eventually("calls succeed", async || fixture.create_reviewed("first").await).await?;
+        wait::until_async("calls succeed", async || fixture.create_reviewed("first").await).await?;
         Ok(Self { replicas, reviewers })
     }
 
@@ -155,6 +156,8 @@ pub(crate) async fn siege(mut fixture: Fixture<'_>) -> Result<()> {
     hasten(&mut fixture, SignedDuration::from_hours(10));
     fixture.options.parameters.write_burst = 5;
     fixture.options.parameters.write_interval = SignedDuration::from_secs(5);
+    fixture.options.parameters.leaf_lifetime = SignedDuration::from_secs(4);
+    fixture.options.parameters.retire_delay = SignedDuration::from_secs(8);
     let _pair = Pair::start(&fixture).await?;
     let old = fixture.state().await?;
     let work = async |tally: &Tally| {
@@ -200,7 +203,7 @@ async fn under_calls(
     let admins = [fixture.server.admin(0).await?, fixture.server.admin(1).await?];
     let [one, two] = admins;
     let namespace = &fixture.options.namespace;
-    eventually("the second API server calls too", async || {
+    wait::until_async("the second API server calls too", async || {
         let namespace = namespace.clone();
         fixture.create_reviewed_by(two.clone(), &namespace).await
     })
@@ -220,7 +223,7 @@ async fn under_calls(
 }
 
 async fn until_phase(fixture: &Fixture<'_>, phase: &str) -> Result<State> {
-    eventually(phase, async || {
+    wait::until_async(phase, async || {
         let state = fixture.state().await?;
         ensure!(state.phase.word() == phase, "{:?}", state.phase);
         Ok(state)

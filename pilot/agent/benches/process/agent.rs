@@ -87,7 +87,7 @@ impl Agent {
     }
 
     pub(crate) fn wait_until_status_answers(&self) -> Result<()> {
-        wait::until("the status port answers", Duration::from_secs(30), || self.scrape()).map(drop)
+        wait::until("the status port answers", || self.scrape()).map(drop)
     }
 
     /// Returns the resident memory in MB.
@@ -119,7 +119,7 @@ impl Agent {
     pub(crate) fn scrape(&self) -> Result<usize> {
         self.namespace.run(|| {
             let mut stream = TcpStream::connect(("127.0.0.1", 15020))?;
-            stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+            stream.set_read_timeout(Some(wait::TIMEOUT))?;
             write!(
                 stream,
                 "GET /stats/prometheus HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
@@ -145,10 +145,10 @@ impl Drop for Agent {
             rustix::process::Pid::from_child(&self.child),
             rustix::process::Signal::TERM,
         );
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let child = &mut self.child;
+        let _ = wait::until_within("the agent ends", Duration::from_secs(10), || {
+            if matches!(child.try_wait(), Ok(None)) { Err("it runs") } else { Ok(()) }
+        });
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

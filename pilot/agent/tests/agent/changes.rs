@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use zeroize::Zeroizing;
 
 use crate::control_plane::{Configuration, ControlPlane};
-use crate::fixture::{BACKEND_PORT, PATIENCE, Pod};
+use crate::fixture::{BACKEND_PORT, Pod};
 use crate::grpc_pod::{self, BOOTSTRAP, CERTIFICATES};
 use crate::load::{Clients, Protocol, start_backend};
 use crate::tests;
@@ -69,7 +69,7 @@ fn changed_address_moves_to_another_control_plane() -> Result<()> {
 
     // The certificate of the first root is renewed at once.
     pod.write(ROOTS, authority.root())?;
-    wait::until("the second control plane signs", PATIENCE, || signer(&pod, authority.root()))
+    wait::until("the second control plane signs", || signer(&pod, authority.root()))
         .with_context(|| pod.log())?;
     clients.wait_for(2000)?;
     for (protocol, report) in clients.finish()? {
@@ -101,7 +101,7 @@ fn changed_scrape_targets_apply_to_the_next_scrape() -> Result<()> {
     let target = format!("{BACKEND_PORT}:/metrics");
     for (annotations, expected) in [(&[(TARGETS, &*target)][..], true), (&[], false)] {
         pod.annotate(annotations)?;
-        wait::until(&format!("the application's metrics: {expected}"), PATIENCE, || {
+        wait::until(&format!("the application's metrics: {expected}"), || {
             let page = pod.get(15020, "/stats/prometheus")?.body;
             ensure!(page.contains("\norders_total 7") == expected, "{page}");
             Ok::<_, anyhow::Error>(())
@@ -151,7 +151,7 @@ fn changes_that_need_a_new_container_are_refused() -> Result<()> {
 fn agent_without_envoy_follows_changes() -> Result<()> {
     let mut pod = grpc_pod::new()?.started()?;
     pod.annotate(&[(CONFIG, r#"{"meshId": "north"}"#)])?;
-    wait::until("applications that start later present the changed node", PATIENCE, || {
+    wait::until("applications that start later present the changed node", || {
         let bootstrap = fs::read_to_string(pod.path(BOOTSTRAP))?;
         ensure!(bootstrap.contains("north"), "{bootstrap}");
         Ok::<_, anyhow::Error>(())

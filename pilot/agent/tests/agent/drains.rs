@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use crate::control_plane::Configuration;
 use crate::control_plane::resources::Port;
-use crate::fixture::{BACKEND_PORT, PATIENCE, Pod};
+use crate::fixture::{BACKEND_PORT, Pod};
 use crate::load::{Clients, Protocol, start_backend};
 use crate::{slow_requests, tests};
 
@@ -55,7 +55,7 @@ fn drain_closes_inbound_connections_only() -> Result<()> {
         ensure!(report.lost.is_empty(), "{report:?}");
         Ok(report.connections)
     };
-    wait::until("the inbound listener drains", PATIENCE, || match connections(8080) {
+    wait::until("the inbound listener drains", || match connections(8080) {
         Ok(20..) => Ok(()),
         other => Err(format!("{other:?}")),
     })?;

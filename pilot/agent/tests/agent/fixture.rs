@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use base64::Engine as _;
@@ -193,7 +192,7 @@ impl Pod {
     /// Waits until readiness has this status, and its text contains another text.
     pub(crate) fn wait_for_readiness(&self, status: u16, text: &str) -> Result<()> {
         let what = format!("readiness is {status} with {text:?}");
-        let found = wait::until(&what, PATIENCE, || {
+        let found = wait::until(&what, || {
             let answer = self.readiness()?;
             ensure!(answer.status == status && answer.body.contains(text), "{answer:?}");
             Ok::<_, anyhow::Error>(())
@@ -203,7 +202,7 @@ impl Pod {
 
     /// Waits until no part of the agent has a condition.
     pub(crate) fn wait_for_no_condition(&self) -> Result<()> {
-        let found = wait::until("no condition is left", PATIENCE, || {
+        let found = wait::until("no condition is left", || {
             let answer = self.readiness()?;
             ensure!(answer.body == "ready\n", "{answer:?}");
             Ok::<_, anyhow::Error>(())
@@ -229,7 +228,7 @@ impl Pod {
 
     /// Waits until Envoy passes requests on from this port.
     pub(crate) fn wait_for_answer(&self, port: u16) -> Result<()> {
-        let found = wait::until("the backend answers", PATIENCE, || {
+        let found = wait::until("the backend answers", || {
             let answer = self.get(port, "/")?;
             ensure!(answer.body == "answer of the backend", "{answer:?}");
             Ok::<_, anyhow::Error>(())
@@ -239,7 +238,7 @@ impl Pod {
 
     /// Waits until an epoch serves alone.
     pub(crate) fn wait_for_epoch(&mut self, epoch: u32) -> Result<()> {
-        let found = wait::until(&format!("epoch {epoch} serves alone"), PATIENCE, || {
+        let found = wait::until(&format!("epoch {epoch} serves alone"), || {
             let page = self.get(self.status_port, "/stats/prometheus")?.body;
             let line = page.lines().find(|line| line.starts_with("istio_agent_envoy_epoch "));
             let serving = line.context("no metric of the epoch")?;
@@ -301,7 +300,7 @@ impl Pod {
     /// Waits for the agent's exit.
     pub(crate) fn exited(&mut self) -> Result<ExitStatus> {
         let child = self.child.as_mut().context("the agent runs")?;
-        let status = wait::until("the agent exits", PATIENCE, || match child.try_wait() {
+        let status = wait::until("the agent exits", || match child.try_wait() {
             Ok(Some(status)) => Ok(status),
             other => Err(format!("{other:?}")),
         });
@@ -314,7 +313,7 @@ impl Pod {
     pub(crate) fn ended(&mut self) -> Result<()> {
         let status = self.exited()?;
         ensure!(status.success(), "{status}\n{}", self.log());
-        wait::until("no process is left", PATIENCE, || match self.processes() {
+        wait::until("no process is left", || match self.processes() {
             left if left.is_empty() => Ok(()),
             left => Err(format!("{left:?}")),
         })?;
@@ -396,4 +395,3 @@ fn give(folder: &Path, owner: Owner) -> Result<()> {
 
 /// Port of the backend.
 pub(crate) const BACKEND_PORT: u16 = 9090;
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

@@ -5,7 +5,7 @@ use e2e::mesh_authority::MeshAuthority;
 use e2e::wait;
 
 use crate::control_plane::Configuration;
-use crate::fixture::{BACKEND_PORT, PATIENCE, Pod};
+use crate::fixture::{BACKEND_PORT, Pod};
 use crate::load::{Clients, Protocol, start_backend};
 use crate::sds_server::SdsServer;
 use crate::tests;
@@ -33,7 +33,7 @@ fn foreign_sds_server_provides_mtls_and_may_restart() -> Result<()> {
     pod.wait_for_readiness(200, "socket, where Envoy gets the workload certificate")?;
     clients.wait_for(500)?;
     let _server = SdsServer::start(&socket, &authority, ACCOUNT)?;
-    wait::until("Envoy has the new certificate", PATIENCE, || match serials(&pod)? {
+    wait::until("Envoy has the new certificate", || match serials(&pod)? {
         serials if serials != first => Ok(()),
         serials => Err(anyhow::anyhow!("{serials:?}")),
     })?;

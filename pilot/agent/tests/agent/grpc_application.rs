@@ -9,7 +9,7 @@ use e2e::wait;
 use rustix::process::Signal;
 
 use crate::control_plane::Configuration;
-use crate::fixture::{PATIENCE, Pod};
+use crate::fixture::Pod;
 use crate::grpc_pod::{self, BOOTSTRAP, CERTIFICATES};
 use crate::tests;
 
@@ -20,7 +20,7 @@ fn grpc_applications_speak_mtls_by_xds_of_the_agent() -> Result<()> {
     let configuration =
         Configuration { version: 1, grpc: Some(server.parse()?), ..Default::default() };
     let mut pod = grpc_pod::with_configuration(configuration)?.started()?;
-    wait::until("the certificates are written", PATIENCE, || {
+    wait::until("the certificates are written", || {
         fs::metadata(pod.path(CERTIFICATES).join("cert-chain.pem"))
     })?;
     let server = start(&pod, "server", &["serve", server])?;

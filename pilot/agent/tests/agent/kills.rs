@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::wait;
 use rustix::process::Signal;
 
-use crate::fixture::{PATIENCE, Pod, kill};
+use crate::fixture::{Pod, kill};
 use crate::load::{Clients, Protocol, start_backend};
 use crate::random::Random;
 use crate::tests;
@@ -39,7 +39,7 @@ fn random_kills_under_load_leave_nothing_behind() -> Result<()> {
             Some((_, pid)) => drop(kill(*pid)),
             None => pod.signal(Signal::KILL)?,
         }
-        wait::until("it is ready again", PATIENCE, || {
+        wait::until("it is ready again", || {
             if !pod.is_running() {
                 pod.start()?;
             }

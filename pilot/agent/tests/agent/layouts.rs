@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::client::Client;
-use crate::fixture::{PATIENCE, Pod};
+use crate::fixture::Pod;
 use crate::grpc_pod::{self, BOOTSTRAP, CERTIFICATES};
 use crate::load::start_backend;
 use crate::tests;
@@ -59,7 +59,7 @@ fn agent_without_envoy_serves_grpc_applications() -> Result<()> {
     let bootstrap: Value = serde_json::from_str(&fs::read_to_string(pod.path(BOOTSTRAP))?)?;
     let server = bootstrap["xds_servers"][0]["server_uri"].as_str().context("no server")?;
     let socket = server.strip_prefix("unix://").context("no socket")?;
-    wait::until("the certificates are written", PATIENCE, || {
+    wait::until("the certificates are written", || {
         for name in ["cert-chain.pem", "key.pem", "root-cert.pem"] {
             ensure!(pod.path(CERTIFICATES).join(name).exists(), "no {name}");
         }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::control_plane::Configuration;
 use crate::control_plane::resources::Tls;
-use crate::fixture::{BACKEND_PORT, PATIENCE, Pod};
+use crate::fixture::{BACKEND_PORT, Pod};
 use crate::load::{Clients, Protocol, start_backend};
 use crate::{slow_requests, tests};
 
@@ -112,7 +112,7 @@ fn rejected_configuration_prevents_a_restart() -> Result<()> {
     configuration.version = 2;
     configuration.ports[0].tls = Tls::Invalid;
     pod.plane.push(configuration);
-    wait::until("Envoy rejects it", PATIENCE, || {
+    wait::until("Envoy rejects it", || {
         let stats = pod.get(15000, "/stats?filter=lds.update_rejected")?.body;
         ensure!(stats == "listener_manager.lds.update_rejected: 1\n", "{stats}");
         Ok::<_, anyhow::Error>(())

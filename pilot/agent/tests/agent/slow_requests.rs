@@ -3,14 +3,14 @@
 use anyhow::{Result, ensure};
 use e2e::wait;
 
-use crate::fixture::{PATIENCE, Pod};
+use crate::fixture::Pod;
 use crate::load::{Clients, Protocol};
 
 /// Sends slow requests over both versions of HTTP, and waits until Envoy has passed them on.
 pub(crate) fn start(pod: &Pod) -> Result<Clients> {
     let protocols = [Protocol::Http1, Protocol::Http2];
     let clients = Clients::start(&pod.namespace, 8080, &protocols, "/slow")?;
-    wait::until("both requests are in flight", PATIENCE, || {
+    wait::until("both requests are in flight", || {
         let stats = pod.get(15000, "/clusters")?.body;
         ensure!(stats.contains("127.0.0.1:9090::rq_active::2"), "{stats}");
         Ok::<_, anyhow::Error>(())

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::control_plane::resources::{Port, Tls};
 use crate::control_plane::{Configuration, ControlPlane};
-use crate::fixture::{BACKEND_PORT, PATIENCE, Pod};
+use crate::fixture::{BACKEND_PORT, Pod};
 use crate::load::start_backend;
 use crate::tests;
 
@@ -67,7 +67,7 @@ fn agent_serves(delta: &str) -> Result<()> {
     configuration.names = vec![("db.example", "192.0.2.8")];
     pod.plane.push(configuration);
     pod.wait_for_answer(8081)?;
-    e2e::wait::until("the name has another address", PATIENCE, || {
+    e2e::wait::until("the name has another address", || {
         let addresses = resolve(&pod, "db.example.")?;
         ensure!(addresses == ["192.0.2.8"], "{addresses:?}");
         Ok::<_, anyhow::Error>(())
@@ -87,7 +87,7 @@ fn resolve(pod: &Pod, name: &str) -> Result<Vec<String>> {
     let query = query.to_vec()?;
     let answer = pod.namespace.run(|| {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
-        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_read_timeout(Some(e2e::wait::TIMEOUT))?;
         socket.send_to(&query, "127.0.0.1:15053")?;
         let mut answer = vec![0; 512];
         let length = socket.recv(&mut answer)?;

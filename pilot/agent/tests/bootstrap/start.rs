@@ -3,7 +3,6 @@
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use e2e::port::free_port;
 use e2e::programs::Programs;
@@ -55,7 +54,7 @@ fn started_envoy_has_the_generated_configuration() {
         http::get(server, path).and_then(http::Response::expect_ok)
     };
     let said = || fs::read_to_string(folder.path().join("log")).unwrap_or_default();
-    let info = wait::until("Envoy's admin interface", Duration::from_secs(30), || {
+    let info = wait::until("Envoy's admin interface", || {
         get(admin, "/server_info").map_err(|error| format!("{error:#}\n{}", said()))
     });
     let info: Value = serde_json::from_str(&info.unwrap()).unwrap();
@@ -77,7 +76,7 @@ fn started_envoy_has_the_generated_configuration() {
     assert_eq!(runtime["entries"]["mine"]["final_value"], "7");
 
     // The connection that fails has a tag, and a statistic outside the list is not kept.
-    let statistics = wait::until("the relay's statistics", Duration::from_secs(30), || {
+    let statistics = wait::until("the relay's statistics", || {
         let text = get(admin, "/stats/prometheus").map_err(|error| error.to_string())?;
         let expected = "envoy_cluster_upstream_cx_connect_fail{cluster_name=\"xds-grpc\"}";
         if text.contains(expected) { Ok(text) } else { Err(text) }

@@ -2,9 +2,9 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::time::Duration;
 
 use e2e::netns::Owner;
+use e2e::wait;
 use hickory_proto::op::{Edns, Message, MessageType, OpCode, Query, ResponseCode};
 use hickory_proto::rr::{Name, RecordType};
 use pilot_agent::dns::message::Transport;
@@ -65,7 +65,7 @@ pub(crate) fn udp(server: SocketAddr) -> UdpSocket {
     let any = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let socket = UdpSocket::bind(any).unwrap();
     socket.connect(server).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(wait::TIMEOUT)).unwrap();
     socket
 }
 
@@ -80,8 +80,8 @@ pub(crate) fn read(stream: &mut TcpStream) -> Vec<u8> {
 
 /// Connects to a server.
 pub(crate) fn tcp(server: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect_timeout(&server, PATIENCE).expect("a TCP connection");
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let stream = TcpStream::connect_timeout(&server, wait::TIMEOUT).expect("a TCP connection");
+    stream.set_read_timeout(Some(wait::TIMEOUT)).unwrap();
     stream
 }
 
@@ -104,6 +104,3 @@ fn by_tcp(server: SocketAddr, query: &[u8]) -> Vec<u8> {
     stream.write_all(&framed(query)).unwrap();
     read(&mut stream)
 }
-
-/// Far more than an answer takes; only a lost one waits so long.
-const PATIENCE: Duration = Duration::from_secs(30);

@@ -143,7 +143,7 @@ impl Agent {
     pub(crate) fn publish(&self, names: Publication) {
         self.names.send_replace(Some(names));
         let received = || if self.view.received() { Ok(()) } else { Err("no table") };
-        until("the table is there", Duration::from_secs(60), received).unwrap();
+        until("the table is there", received).unwrap();
     }
 }
 

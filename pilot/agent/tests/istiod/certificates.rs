@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use e2e::wait;
 use mesh::spiffe::TrustDomain;
 use pilot_agent::config::options::KeyAlgorithm;
 use pilot_agent::config::{CertificateOptions, Paths, Pod, RootSource};
@@ -18,7 +19,6 @@ use crate::fixture::{Fixture, NAMESPACE, SERVER_NAME, SERVICE_ACCOUNT};
 use crate::proxy::{Envoy, Load, ProxyFiles, serials};
 use crate::relayed::block_on;
 use crate::sds_client::{SdsClient, has_root};
-use crate::waiting::eventually;
 
 /// Two Envoys talk mTLS with istiod's certificates while these are rotated.
 pub(crate) fn envoys_use_rotated_certificates_of_istiod(fixture: &Fixture) -> Result<()> {
@@ -39,11 +39,11 @@ pub(crate) fn envoys_use_rotated_certificates_of_istiod(fixture: &Fixture) -> Re
             load.answered_more(50).await;
             let before = serials(envoy).await;
             ensure!(before.len() == 1, "{before:?}");
-            eventually("another certificate in use", async || match serials(envoy).await {
-                now if now == before => Err(now),
+            wait::until_async("another certificate in use", async || match serials(envoy).await {
+                now if now == before => Err(now.join(", ")),
                 _ => Ok(()),
             })
-            .await;
+            .await?;
         }
         load.answered_more(50).await;
         let (answered, failures) = load.stop().await;
@@ -57,19 +57,19 @@ pub(crate) fn envoys_use_rotated_certificates_of_istiod(fixture: &Fixture) -> Re
 pub(crate) fn rejected_token_is_replaced(fixture: &Fixture) -> Result<()> {
     block_on(async {
         let pod = RunningPod::start(fixture, "another-audience")?;
-        eventually("the rejection", async || match pod.health.conditions() {
+        wait::until_async("the rejection", async || match pod.health.conditions() {
             conditions if conditions.iter().any(|it| it.1.contains("rejects this pod's token")) => {
                 Ok(())
             }
-            conditions => Err(conditions),
+            conditions => Err(format!("{conditions:?}")),
         })
-        .await;
+        .await?;
         fs::copy(fixture.token("istio-ca")?, pod.folder.path().join("istio-token"))?;
-        eventually("a certificate", async || match pod.health.conditions() {
+        wait::until_async("a certificate", async || match pod.health.conditions() {
             conditions if conditions.is_empty() => Ok(()),
-            conditions => Err(conditions),
+            conditions => Err(format!("{conditions:?}")),
         })
-        .await;
+        .await?;
         ensure!(pod.secrets.identity.borrow().is_some(), "no certificate");
         Ok(())
     })

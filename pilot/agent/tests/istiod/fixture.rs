@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use e2e::api_servers::ApiServers;
@@ -102,7 +101,7 @@ impl Fixture {
     fn write_root(&self) -> Result<()> {
         let get = ["get", "configmap", "istio-ca-root-cert", "-n", NAMESPACE];
         let path = r"-ojsonpath={.data.root-cert\.pem}";
-        let pem = e2e::wait::until("istiod publishes its root", PATIENCE, || {
+        let pem = e2e::wait::until("istiod publishes its root", || {
             self.kubectl().must(get.into_iter().chain([path]))
         })?;
         fs::write(&self.root, pem).context("writing the root certificate")
@@ -121,4 +120,3 @@ pub(crate) const NAMESPACE: &str = "shop";
 pub(crate) const SERVICE_ACCOUNT: &str = "web";
 /// Name in istiod's certificate.
 pub(crate) const SERVER_NAME: &str = "istiod.istio-system.svc";
-const PATIENCE: Duration = Duration::from_secs(60);

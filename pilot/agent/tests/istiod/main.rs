@@ -20,8 +20,6 @@ mod restarts;
 #[expect(dead_code, reason = "the tests of secrets use more of it")]
 #[path = "../secrets/sds_client.rs"]
 mod sds_client;
-#[path = "../secrets/waiting.rs"]
-mod waiting;
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -4,10 +4,10 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
+use e2e::wait;
 use pilot_agent::channel::{ChannelOptions, ControlPlane};
 use pilot_agent::config::RootSource;
 use pilot_agent::health::Health;
@@ -67,15 +67,12 @@ fn compare(fixture: &Fixture, variant: Variant) -> Result<()> {
         within("the name table", names.wait_for(Option::is_some)).await?;
         let of_envoy = |header: Header| ![NAME_TABLE, PROXY_CONFIG].contains(&header.type_url);
         let is_taken = |frame: &Bytes| Header::of_request(variant, frame).is_ok_and(of_envoy);
-        within("every request", async {
-            // The last ones may be on their way.
-            while recorder.frames().requests.iter().filter(|frame| is_taken(frame)).count()
-                < requests.len()
-            {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
+        // The last ones may be on their way.
+        wait::until_async("istiod has every request", async || {
+            let count = recorder.frames().requests.iter().filter(|frame| is_taken(frame)).count();
+            if count < requests.len() { Err(count) } else { Ok(()) }
         })
-        .await;
+        .await?;
         let frames = recorder.frames();
         let sent = frames.responses.iter();
         let sent = sent.filter(|frame| Header::of_response(frame).is_ok_and(of_envoy));

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
+use e2e::wait;
 use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use pilot_xds::client::open;
 use pilot_xds::frame::Header;
@@ -21,7 +22,6 @@ use crate::agent::Agent;
 use crate::client::{Client, within};
 use crate::fixture::{Fixture, NAMESPACE};
 use crate::relayed::{ack, block_on, istiod, next, service, subscribe, subscription};
-use crate::waiting::eventually;
 
 pub(crate) fn agents_reconnect_after_ten_kills_of_istiod(fixture: &Fixture) -> Result<()> {
     let agents: Vec<_> = (0..AGENTS)
@@ -29,10 +29,14 @@ pub(crate) fn agents_reconnect_after_ten_kills_of_istiod(fixture: &Fixture) -> R
         .collect::<Result<_>>()?;
     block_on(async {
         for agent in &agents {
-            eventually("the relay listens", async || {
-                if agent.socket().exists() { Ok(()) } else { Err(agent.readiness()) }
+            wait::until_async("the relay listens", async || {
+                if agent.socket().exists() {
+                    Ok(())
+                } else {
+                    Err(format!("{:?}", agent.readiness()))
+                }
             })
-            .await;
+            .await?;
         }
         let (seen, mut progress) = watch::channel(BTreeMap::new());
         let seen = Arc::new(seen);
@@ -74,11 +78,13 @@ pub(crate) fn agents_reconnect_after_ten_kills_of_istiod(fixture: &Fixture) -> R
         }
         for (agent, (descriptors, memory, requests)) in agents.iter().zip(before) {
             // A request for a certificate has a connection of its own.
-            eventually("no more descriptors than before", async || match agent.descriptors() {
-                Ok(now) if now <= descriptors => Ok(()),
-                now => Err((now, descriptors)),
+            wait::until_async("no more descriptors than before", async || {
+                match agent.descriptors() {
+                    Ok(now) if now <= descriptors => Ok(()),
+                    now => Err(format!("{now:?}, before {descriptors}")),
+                }
             })
-            .await;
+            .await?;
             let now = agent.memory()?;
             ensure!(now < memory + LARGEST_GROWTH, "{now} KiB after {memory} KiB");
             let requested = agent.metric(REQUESTS)? - requests;
@@ -101,11 +107,12 @@ pub(crate) fn agents_reconnect_after_ten_kills_of_istiod(fixture: &Fixture) -> R
 
 /// Waits until the text of readiness is as wanted.
 async fn is_ready(agent: &Agent, wanted: impl Fn(&str) -> bool) {
-    eventually("the text of readiness", async || match agent.readiness() {
+    wait::until_async("the text of readiness", async || match agent.readiness() {
         Ok(text) if wanted(&text) => Ok(()),
-        other => Err(other),
+        other => Err(format!("{other:?}")),
     })
-    .await;
+    .await
+    .unwrap();
 }
 
 fn has(frame: &[u8], name: &str) -> bool {

@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::path::Path;
-use std::time::Duration;
 
 use bytes::Bytes;
 use hyper_util::rt::TokioIo;
@@ -14,10 +13,10 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 
-/// Awaits a future, at most a minute.
+/// Awaits a future.
 pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    let waited = tokio::time::timeout(Duration::from_secs(60), future).await;
-    waited.unwrap_or_else(|_| panic!("waited a minute for {what}"))
+    let waited = tokio::time::timeout(e2e::wait::TIMEOUT, future).await;
+    waited.unwrap_or_else(|_| panic!("waited in vain for {what}"))
 }
 
 /// Client with an open stream.

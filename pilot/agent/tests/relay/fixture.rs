@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::server::conn::http2;
@@ -33,14 +32,10 @@ use crate::client::{Client, within};
 
 pub(crate) const VARIANTS: [Variant; 2] = [Variant::Delta, Variant::StateOfTheWorld];
 
-/// Awaits a condition, at most a minute.
+/// Waits for a condition.
 pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    within(what, async {
-        while !condition() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await;
+    let probe = async || condition().then_some(()).ok_or("it does not hold");
+    e2e::wait::until_async(what, probe).await.unwrap();
 }
 
 /// Control plane of the test, without TLS. Its connections break when it is dropped.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use e2e::run_folder::RunFolder;
+use e2e::wait;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::authority::Authority;
@@ -11,7 +12,6 @@ use crate::fixture::TestPod;
 use crate::proxy::{Envoy, Load, serials};
 use crate::sds_client::has_root;
 use crate::service::CertificateService;
-use crate::waiting::eventually;
 
 const ACCOUNTS: [&str; 2] = ["web-server", "web-client"];
 
@@ -63,11 +63,12 @@ async fn rotation_of_the_leaf_loses_no_request() {
     for envoy in &mesh.envoys {
         for _ in 0..2 {
             let before = serials(envoy).await;
-            eventually("another certificate in use", async || match serials(envoy).await {
-                now if now == before => Err(now),
+            wait::until_async("another certificate in use", async || match serials(envoy).await {
+                now if now == before => Err(now.join(", ")),
                 _ => Ok(()),
             })
-            .await;
+            .await
+            .unwrap();
             mesh.load.answered_more(50).await;
         }
     }
@@ -92,13 +93,14 @@ async fn replacement_of_the_ca_loses_no_request() {
     // 2: the new authority signs, with the next rotation.
     mesh.service.state.lock().unwrap().signer = Arc::clone(&new);
     for pod in &mesh.pods {
-        eventually("a certificate of the new authority", async || {
+        wait::until_async("a certificate of the new authority", async || {
             let identity = pod.secrets().identity.borrow().clone().unwrap();
             let (_, parsed) = X509Certificate::from_der(&identity.cert[0]).unwrap();
             let issuer = parsed.issuer().to_string();
             if issuer == "CN=new" { Ok(()) } else { Err(issuer) }
         })
-        .await;
+        .await
+        .unwrap();
     }
     mesh.load.answered_more(50).await;
 
@@ -114,7 +116,7 @@ async fn replacement_of_the_ca_loses_no_request() {
 
 /// Waits until a pod's Envoy trusts the former authorities and not the latter.
 async fn trusts(pod: &TestPod, trusted: &[&Authority], untrusted: &[&Authority]) {
-    eventually("the roots", async || {
+    wait::until_async("the roots", async || {
         let roots = pod.sds().await.stream(&["ROOTCA"]).next().await.unwrap().remove(0);
         let has = |authority: &&Authority| has_root(&roots, &authority.pem);
         if trusted.iter().all(has) && !untrusted.iter().any(has) {
@@ -123,5 +125,6 @@ async fn trusts(pod: &TestPod, trusted: &[&Authority], untrusted: &[&Authority])
             Err(pod.condition())
         }
     })
-    .await;
+    .await
+    .unwrap();
 }

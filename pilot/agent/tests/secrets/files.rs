@@ -7,7 +7,7 @@ use crate::authority::{Authority, Leaf};
 use crate::fixture::{TestPod, mount};
 use crate::sds_client::{has_root, pair, roots};
 use crate::service::CertificateService;
-use crate::waiting::eventually;
+use e2e::wait;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -64,11 +64,12 @@ async fn missing_files_are_awaited_and_forgotten_with_their_stream() {
     let other = Authority::new("other");
     pod.write("late.pem", &other.pem);
     // A later stream gets the file of its time.
-    eventually("the new file", async || {
+    wait::until_async("the new file", async || {
         let secrets = client.stream(&[&root]).next().await.unwrap();
         if has_root(&secrets[0], &other.pem) { Ok(()) } else { Err("the old file") }
     })
-    .await;
+    .await
+    .unwrap();
 }
 
 #[tokio::test]

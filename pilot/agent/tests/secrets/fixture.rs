@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use e2e::wait;
 use mesh::spiffe::TrustDomain;
 use pilot_agent::config::options::KeyAlgorithm;
 use pilot_agent::config::{CertificateOptions, Paths, Pod, RootSource};
@@ -20,7 +21,6 @@ use tokio::sync::watch;
 use crate::proxy::ProxyFiles;
 use crate::sds_client::SdsClient;
 use crate::service::{CertificateService, NAME};
-use crate::waiting::eventually;
 
 /// A pod, and the provider of its certificates.
 pub(crate) struct TestPod {
@@ -155,19 +155,21 @@ impl TestPod {
     }
 
     pub(crate) async fn condition_with(&self, text: &str) -> String {
-        eventually(text, async || {
+        wait::until_async(text, async || {
             let condition = self.condition();
             if condition.contains(text) { Ok(condition) } else { Err(condition) }
         })
         .await
+        .unwrap()
     }
 
     pub(crate) async fn condition_is_cleared(&self) {
-        eventually("no condition", async || match self.condition() {
+        wait::until_async("no condition", async || match self.condition() {
             condition if condition.is_empty() => Ok(()),
             condition => Err(condition),
         })
-        .await;
+        .await
+        .unwrap();
     }
 }
 

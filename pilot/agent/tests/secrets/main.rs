@@ -15,4 +15,3 @@ mod roots;
 mod sds_client;
 mod service;
 mod streams;
-mod waiting;

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use e2e::run_folder::RunFolder;
+use e2e::wait;
 
 use crate::authority::{Authority, Leaf};
 use crate::fixture::{TestPod, mount};
 use crate::proxy::{Envoy, Load, ProxyFiles, serials};
-use crate::waiting::eventually;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -107,22 +107,25 @@ async fn replaced_under_load(
 async fn renewed(envoys: &[&Envoy], before: &[String]) -> Vec<String> {
     let mut now = Vec::new();
     for envoy in envoys {
-        now = eventually("another certificate in use", async || match serials(envoy).await {
-            now if now == before => Err(now),
-            now => Ok(now),
-        })
-        .await;
+        now =
+            wait::until_async("another certificate in use", async || match serials(envoy).await {
+                now if now == before => Err(now.join(", ")),
+                now => Ok(now),
+            })
+            .await
+            .unwrap();
     }
     now
 }
 
 /// Waits until Envoy trusts this number of roots.
 async fn has_roots(envoy: &Envoy, count: usize) {
-    eventually("the roots in use", async || {
+    wait::until_async("the roots in use", async || {
         let page: serde_json::Value = serde_json::from_str(&envoy.admin("/certs").await).unwrap();
         let found = page["certificates"].as_array().unwrap().iter();
         let roots: Vec<_> = found.filter_map(|it| it["ca_cert"].as_array()).flatten().collect();
         if roots.len() == count { Ok(()) } else { Err(page) }
     })
-    .await;
+    .await
+    .unwrap();
 }

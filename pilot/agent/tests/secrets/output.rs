@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
+use e2e::wait;
 use pilot_agent::secrets::certificate::WorkloadCertificate;
 
 use crate::fixture::TestPod;
 use crate::service::CertificateService;
-use crate::waiting::eventually;
 
 /// A file system of 32 KiB.
 struct SmallDisk(PathBuf);
@@ -66,13 +66,14 @@ async fn copies_follow_the_certificate() {
     let folder = pod.path("output");
     pod.settings.options.output = Some(folder.clone());
     pod.start();
-    let first = eventually("copies", async || copies(&folder)).await;
+    let first = wait::until_async("copies", async || copies(&folder)).await.unwrap();
     assert_eq!(fs::metadata(folder.join("key.pem")).unwrap().mode() & 0o777, 0o600);
-    eventually("new copies", async || match copies(&folder) {
+    wait::until_async("new copies", async || match copies(&folder) {
         Ok(next) if next == first => Err("the first ones".to_owned()),
         next => next,
     })
-    .await;
+    .await
+    .unwrap();
     assert_eq!(fs::metadata(folder.join("key.pem")).unwrap().mode() & 0o777, 0o600);
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 3);
 }
@@ -84,7 +85,7 @@ async fn full_disk_keeps_the_old_pair_and_heals() {
     let disk = SmallDisk::mount(pod.path("disk"));
     pod.settings.options.output = Some(disk.0.clone());
     pod.start();
-    let first = eventually("copies", async || copies(&disk.0)).await;
+    let first = wait::until_async("copies", async || copies(&disk.0)).await.unwrap();
     disk.fill();
     let condition = pod.condition_with("OUTPUT_CERTS").await;
     assert!(condition.contains("No space left on device"), "{condition}");

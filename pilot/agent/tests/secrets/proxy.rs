@@ -9,13 +9,12 @@ use e2e::port::free_port;
 use e2e::process::Process;
 use e2e::programs::Programs;
 use e2e::run_folder::RunFolder;
+use e2e::wait;
 use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
-
-use crate::waiting::eventually;
 
 /// An Envoy with a listener.
 pub(crate) struct Envoy {
@@ -133,11 +132,12 @@ impl Envoy {
         ];
         let process = Process::start(run, &format!("envoy-{name}"), &program, args).unwrap();
         let envoy = Self { _process: process, port, admin };
-        eventually("Envoy is ready", async || match get(admin, "/ready").await {
+        wait::until_async("Envoy is ready", async || match get(admin, "/ready").await {
             Ok((200, _)) => Ok(()),
-            other => Err(other),
+            other => Err(format!("{other:?}")),
         })
-        .await;
+        .await
+        .unwrap();
         envoy
     }
 
@@ -209,12 +209,13 @@ impl Load {
     /// Waits until this many more requests have been answered.
     pub(crate) async fn answered_more(&self, count: usize) {
         let goal = self.answered.load(Ordering::Relaxed) + count;
-        eventually("more answers", async || {
+        wait::until_async("more answers", async || {
             let answered = self.answered.load(Ordering::Relaxed);
             let has_failed = self.tasks.iter().any(JoinHandle::is_finished);
             if answered >= goal || has_failed { Ok(()) } else { Err(answered) }
         })
-        .await;
+        .await
+        .unwrap();
     }
 
     /// Ends the load. Returns the number of answers, and the failures.

@@ -4,6 +4,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
+use e2e::wait;
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, IsCa, Issuer, KeyPair,
     SerialNumber, date_time_ymd,
@@ -13,7 +14,6 @@ use crate::authority::Authority;
 use crate::fixture::TestPod;
 use crate::sds_client::{has_root, issuer, pair};
 use crate::service::CertificateService;
-use crate::waiting::eventually;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -119,7 +119,11 @@ async fn added_root_renews_the_certificate() {
     pod.sds().await.stream(&["default"]).next().await.unwrap();
     assert_eq!(service.requests(), 1);
     pod.roots.send_replace(vec![Authority::new("two").pem]);
-    eventually("a renewal", async || if service.requests() == 2 { Ok(()) } else { Err(()) }).await;
+    wait::until_async("a renewal", async || {
+        if service.requests() == 2 { Ok(()) } else { Err("it has not come") }
+    })
+    .await
+    .unwrap();
 }
 
 #[tokio::test]

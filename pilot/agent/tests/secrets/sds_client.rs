@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
+use e2e::wait;
 use hyper_util::rt::TokioIo;
 use pilot_agent::secrets::messages::Secret;
 use pilot_xds::client::open;
@@ -20,8 +21,6 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 use x509_parser::pem::Pem;
-
-use crate::waiting::DEADLINE;
 
 /// An SDS client.
 #[derive(Clone)]
@@ -70,7 +69,8 @@ impl SdsClient {
         let path = "/envoy.service.secret.v3.SecretDiscoveryService/FetchSecrets";
         let path = http::uri::PathAndQuery::from_static(path);
         let codec = MessageCodec::<DiscoveryRequest, DiscoveryResponse>::default();
-        let response = timeout(DEADLINE, client.unary(Request::new(request), path, codec)).await;
+        let response =
+            timeout(wait::TIMEOUT, client.unary(Request::new(request), path, codec)).await;
         Ok(secrets(&response.unwrap()?.into_inner()))
     }
 
@@ -162,7 +162,7 @@ impl SdsStream {
     }
 
     async fn frame(&mut self) -> Result<Bytes, Status> {
-        timeout(DEADLINE, self.responses.recv()).await.unwrap().unwrap()
+        timeout(wait::TIMEOUT, self.responses.recv()).await.unwrap().unwrap()
     }
 }
 

@@ -3,13 +3,13 @@
 use std::fs;
 use std::time::Duration;
 
+use e2e::wait;
 use pilot_agent::secrets::certificate::WorkloadCertificate;
 use tonic::Code;
 
 use crate::fixture::TestPod;
 use crate::sds_client::{has_root, pair};
 use crate::service::{Behaviour, CertificateService};
-use crate::waiting::eventually;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -18,7 +18,11 @@ async fn certificate_is_requested_before_any_stream() {
     let service = CertificateService::start(&["web"], DAY).await;
     let mut pod = TestPod::new("web", Some(&service));
     pod.start();
-    eventually("a request", async || if service.requests() == 1 { Ok(()) } else { Err(()) }).await;
+    wait::until_async("a request", async || {
+        if service.requests() == 1 { Ok(()) } else { Err("it has not come") }
+    })
+    .await
+    .unwrap();
     let received = service.state.lock().unwrap().requests[0].clone();
     assert_eq!((received.validity_duration, received.cluster.as_str()), (86_400, "Kubernetes"));
 
@@ -110,12 +114,13 @@ async fn answers_are_counted() {
     let mut stream = client.stream(&["ROOTCA"]);
     let response = stream.next_without_ack().await.unwrap();
     stream.request(&response.nonce, Some("cannot load the roots"));
-    eventually("both answers", async || {
+    wait::until_async("both answers", async || {
         let metrics = pod.metrics();
         let ack = "istio_agent_sds_answers_total{resource_name=\"default\",answer=\"ack\"} 1";
         let nack = "istio_agent_sds_answers_total{resource_name=\"ROOTCA\",answer=\"nack\"} 1";
         if metrics.contains(ack) && metrics.contains(nack) { Ok(()) } else { Err(metrics) }
     })
-    .await;
+    .await
+    .unwrap();
     assert!(!stream.has_response());
 }

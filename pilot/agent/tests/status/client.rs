@@ -2,8 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::time::Duration;
 
+use e2e::wait;
 use socket2::{Domain, Socket, Type};
 
 /// An answer, with its body decoded.
@@ -29,7 +29,7 @@ pub(crate) fn send(server: SocketAddr, method: &str, path: &str, headers: &str) 
 /// Sends a request with additional headers, and reads nothing.
 pub(crate) fn open(server: SocketAddr, method: &str, path: &str, headers: &str) -> TcpStream {
     let mut stream = TcpStream::connect(server).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(wait::TIMEOUT)).unwrap();
     let head =
         format!("{method} {path} HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n{headers}\r\n");
     stream.write_all(head.as_bytes()).unwrap();
@@ -42,7 +42,7 @@ pub(crate) fn open_from(client: IpAddr, server: SocketAddr, path: &str) -> TcpSt
     socket.bind(&SocketAddr::new(client, 0).into()).unwrap();
     socket.connect(&server.into()).unwrap();
     let mut stream = TcpStream::from(socket);
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(wait::TIMEOUT)).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n").unwrap();
     stream
 }
@@ -80,6 +80,3 @@ fn join_chunks(mut rest: &str) -> (String, bool) {
     }
     (body, false)
 }
-
-/// Far more than any answer takes.
-const PATIENCE: Duration = Duration::from_secs(60);

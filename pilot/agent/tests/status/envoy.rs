@@ -4,7 +4,6 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use e2e::port::free_port;
 use e2e::programs::Programs;
@@ -46,8 +45,7 @@ impl Envoy {
             .spawn()
             .unwrap();
         let envoy = Self { admin, folder, child };
-        let patience = Duration::from_secs(60);
-        wait::until("Envoy answers", patience, || http::get(admin, "/server_info")).unwrap();
+        wait::until("Envoy answers", || http::get(admin, "/server_info")).unwrap();
         envoy
     }
 

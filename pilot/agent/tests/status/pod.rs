@@ -1,7 +1,6 @@
 //! Network namespace of a pod, whose addresses are on loopback: no packet leaves it.
 
 use std::net::{IpAddr, TcpListener, TcpStream};
-use std::time::Duration;
 
 use e2e::netns::Namespace;
 use e2e::wait;
@@ -25,7 +24,6 @@ pub(crate) fn wait_for_routes(pod: &Namespace, addresses: &[&str]) {
             let listener = TcpListener::bind((address, 0))?;
             TcpStream::connect(listener.local_addr()?)
         };
-        let patience = Duration::from_secs(60);
-        wait::until("the address has a route", patience, || pod.run(connect).unwrap()).unwrap();
+        wait::until("the address has a route", || pod.run(connect).unwrap()).unwrap();
     }
 }

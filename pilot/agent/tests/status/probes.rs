@@ -3,7 +3,6 @@
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::process::{Child, Command};
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use e2e::netns::{Namespace, Owner};
@@ -94,8 +93,7 @@ fn grpc_probes_of_a_go_server_have_its_status() {
         let mut command = Command::new(&program);
         command.args([mode, &format!("{V4}:{port}")]);
         servers.push(Server(pod.run(|| command.spawn()).unwrap().unwrap()));
-        wait::until("it listens", PATIENCE, || pod.run(|| TcpStream::connect((V4, port))).unwrap())
-            .unwrap();
+        wait::until("it listens", || pod.run(|| TcpStream::connect((V4, port))).unwrap()).unwrap();
     }
     let probers = r#"{
         "/app-health/all/livez": {"grpc":{"port":7070}},
@@ -184,7 +182,6 @@ fn health_answer(
     Response::builder().header("content-type", "application/grpc").body(body).unwrap()
 }
 
-const PATIENCE: Duration = Duration::from_secs(60);
 const PROXY: Owner = Owner { uid: 1337, gid: 1337 };
 const V4: &str = "192.168.78.2";
 const V6: &str = "fd78::2";

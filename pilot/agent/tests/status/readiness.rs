@@ -1,7 +1,5 @@
 //! Readiness with a real Envoy.
 
-use std::time::Duration;
-
 use e2e::wait;
 use pilot_agent::health::Part;
 
@@ -15,14 +13,14 @@ fn rejected_configuration_is_the_reason_until_accepted() {
     let agent = Agent::start(Settings { admin: Some(envoy.admin), ..Settings::default() });
     let ready = || get(agent.address(), "/healthz/ready", "");
     let rejected = "Envoy received configuration and rejected it (CDS; ";
-    wait::until("the rejection is reported", PATIENCE, || {
+    wait::until("the rejection is reported", || {
         let answer = ready();
         let found = answer.status == 503 && answer.body.contains(rejected);
         if found { Ok(()) } else { Err(answer.body) }
     })
     .unwrap();
     envoy.accept_clusters();
-    wait::until("the agent is ready", PATIENCE, || {
+    wait::until("the agent is ready", || {
         let answer = ready();
         if answer.status == 200 { Ok(()) } else { Err(answer.body) }
     })
@@ -54,7 +52,7 @@ fn missing_name_table_is_the_reason_beside_envoy() {
     let admin = Some(envoy.admin);
     for (names, status) in [(Some(true), 200), (Some(false), 503), (None, 200)] {
         let agent = Agent::start(Settings { admin, names, ..Settings::default() });
-        wait::until("Envoy is ready", PATIENCE, || {
+        wait::until("Envoy is ready", || {
             let answer = get(agent.address(), "/healthz/ready", "");
             let names_alone = answer.body.contains("waits for the first name table");
             let found = answer.status == status && (status == 200 || names_alone);
@@ -65,5 +63,3 @@ fn missing_name_table_is_the_reason_beside_envoy() {
         assert_eq!(get(agent.address(), "/healthz/ready", "").status, 200);
     }
 }
-
-const PATIENCE: Duration = Duration::from_secs(60);

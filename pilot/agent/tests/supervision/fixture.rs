@@ -195,7 +195,7 @@ impl Agent {
     pub(crate) fn hot_restart(&self, text: &str) -> Result<()> {
         self.apply(&self.bootstrap(text))?;
         self.wait_for_version(text)?;
-        wait::until("the parent exits", PATIENCE, || match self.envoys() {
+        wait::until("the parent exits", || match self.envoys() {
             envoys if envoys.len() == 1 => Ok(()),
             envoys => Err(format!("{envoys:?}")),
         })
@@ -203,7 +203,7 @@ impl Agent {
 
     /// Waits until Envoy answers with this text.
     pub(crate) fn wait_for_version(&self, text: &str) -> Result<()> {
-        wait::until("the new Envoy answers", PATIENCE, || match self.version() {
+        wait::until("the new Envoy answers", || match self.version() {
             Ok(version) if version == text => Ok(()),
             other => Err(format!("{other:?}\n{}", self.log())),
         })
@@ -211,7 +211,7 @@ impl Agent {
 
     /// Waits until the admin interface is that of a child that is not live.
     pub(crate) fn wait_for_waiting_child(&self) -> Result<()> {
-        wait::until("the child has the admin port", PATIENCE, || {
+        wait::until("the child has the admin port", || {
             let info = self.http(self.admin_port(), "GET /server_info")?;
             ensure!(info.contains("PRE_INITIALIZING"), "{info}");
             Ok::<_, anyhow::Error>(())
@@ -229,7 +229,7 @@ impl Agent {
     pub(crate) fn http(&self, port: u16, request: &str) -> Result<String> {
         self.namespace.run(|| {
             let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(wait::TIMEOUT))?;
             write!(stream, "{request} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")?;
             let mut answer = String::new();
             stream.read_to_string(&mut answer)?;
@@ -252,7 +252,7 @@ impl Agent {
     }
 
     pub(crate) fn wait_for_log(&self, text: &str) -> Result<()> {
-        wait::until(&format!("the log has {text:?}"), PATIENCE, || {
+        wait::until(&format!("the log has {text:?}"), || {
             let log = self.log();
             if log.contains(text) { Ok(()) } else { Err(log) }
         })
@@ -279,7 +279,7 @@ impl Agent {
 
     /// Waits until an epoch's process exists, and returns its id.
     pub(crate) fn envoy(&self, epoch: u32) -> Result<i32> {
-        wait::until(&format!("epoch {epoch} runs"), PATIENCE, || {
+        wait::until(&format!("epoch {epoch} runs"), || {
             let envoys = self.envoys();
             let found = envoys.iter().find(|(number, _)| *number == epoch).map(|(_, pid)| *pid);
             found.ok_or(format!("{envoys:?}"))
@@ -294,7 +294,7 @@ impl Agent {
     /// Waits for the agent's exit, checks that nothing is left behind, and returns its status.
     pub(crate) fn ended(&mut self) -> Result<ExitStatus> {
         let status = self.exited()?;
-        wait::until("no process is left", PATIENCE, || {
+        wait::until("no process is left", || {
             let left = self.remains();
             if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
         })?;
@@ -314,7 +314,7 @@ impl Agent {
     /// Waits for the agent's exit.
     pub(crate) fn exited(&mut self) -> Result<ExitStatus> {
         let child = self.child.as_mut().context("the agent runs")?;
-        let status = wait::until("the agent exits", PATIENCE, || match child.try_wait() {
+        let status = wait::until("the agent exits", || match child.try_wait() {
             Ok(Some(status)) => Ok(status),
             other => Err(format!("{other:?}")),
         });
@@ -403,5 +403,4 @@ fn processes() -> Vec<(i32, Vec<String>)> {
 
 /// Port of the backend of a load test.
 pub(crate) const BACKEND_PORT: u16 = 9090;
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const TYPES: &str = "type.googleapis.com/envoy.extensions";

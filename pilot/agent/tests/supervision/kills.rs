@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::wait;
 use rustix::process::{Pid, Signal, getpgid, kill_process, test_kill_process};
 
-use crate::fixture::{Agent, PATIENCE, kill};
+use crate::fixture::{Agent, kill};
 use crate::load::{Clients, Protocol};
 use crate::random::Random;
 use crate::tests;
@@ -68,7 +68,7 @@ fn parent_killed_at_each_step_leaves_its_child_serving() -> Result<()> {
         kill_parent(&agent, epoch);
         agent.wait_for_log(&format!("serving Some({})", epoch + 1))?;
         agent.wait_for_version(&version)?;
-        wait::until("the parent has ended", PATIENCE, || {
+        wait::until("the parent has ended", || {
             ensure!(agent.envoys().len() == 1, "{:?}", agent.envoys());
             Ok::<_, anyhow::Error>(())
         })?;
@@ -97,7 +97,7 @@ fn parent_killed_before_it_answers_leaves_child_serving() -> Result<()> {
     kill_process(Pid::from_raw(parent).context("process id")?, Signal::STOP)?;
     agent.apply(&agent.bootstrap("b"))?;
     let child = agent.envoy(1)?;
-    wait::until("the child waits for an answer", PATIENCE, || {
+    wait::until("the child waits for an answer", || {
         let function = fs::read_to_string(format!("/proc/{child}/wchan"))?;
         ensure!(function.contains("skb_wait_for_more_packets"), "it waits in {function}");
         Ok::<_, anyhow::Error>(())
@@ -170,7 +170,7 @@ fn killed_agent_takes_both_envoys_of_a_hot_restart_with_it() -> Result<()> {
     agent.ended()?;
     agent.apply(&agent.bootstrap("b"))?;
     agent.start()?;
-    wait::until("it serves again", PATIENCE, || {
+    wait::until("it serves again", || {
         let version = agent.version()?;
         ensure!(version == "b", "{version}");
         Ok::<_, anyhow::Error>(())
@@ -200,7 +200,7 @@ fn random_kills_under_load_leave_nothing_behind() -> Result<()> {
             Some((_, pid)) => drop(kill(*pid)),
             None => agent.signal(Signal::KILL)?,
         }
-        wait::until("it serves the new version again", PATIENCE, || {
+        wait::until("it serves the new version again", || {
             if !agent.is_running() {
                 agent.start()?;
             }

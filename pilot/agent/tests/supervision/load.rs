@@ -18,7 +18,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::fixture::{BACKEND_PORT, PATIENCE};
+use crate::fixture::BACKEND_PORT;
 
 /// HTTP version of a client.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -105,7 +105,7 @@ impl Clients {
             let mut answered = count.load(Ordering::Relaxed);
             while answered < requests {
                 let what = format!("{protocol:?} has answer {} of {requests}", answered + 1);
-                answered = e2e::wait::until(&what, PATIENCE, || {
+                answered = e2e::wait::until(&what, || {
                     let current = count.load(Ordering::Relaxed);
                     (current > answered).then_some(current).ok_or("no answer")
                 })?;

@@ -9,7 +9,7 @@ use e2e::wait;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::fixture::{Agent, PATIENCE, kill};
+use crate::fixture::{Agent, kill};
 use crate::load::{Clients, Protocol, start_backend};
 use crate::tests;
 
@@ -69,7 +69,7 @@ fn child_that_is_not_live_in_time_is_ended() -> Result<()> {
     ensure!(agent.version()? == "a");
     // The old bootstrap once more: it restores the admin interface.
     agent.apply(&agent.bootstrap("a"))?;
-    wait::until("the admin interface answers", PATIENCE, || {
+    wait::until("the admin interface answers", || {
         agent.http(agent.admin_port(), "GET /ready").map_err(|error| format!("{error:#}"))
     })?;
     agent.hot_restart("b")?;
@@ -81,14 +81,14 @@ fn child_killed_at_each_step_leaves_parent_serving() -> Result<()> {
     let mut agent = Agent::new()?.started()?;
     agent.apply(&agent.waiting_bootstrap())?;
     kill(agent.envoy(1)?)?;
-    wait::until("the failure is reported", PATIENCE, || {
+    wait::until("the failure is reported", || {
         ensure!(agent.log().contains("the new one failed: killed by SIGKILL"));
         Ok::<_, anyhow::Error>(())
     })?;
     ensure!(agent.version()? == "a");
     for _ in 0..2 {
         let child = agent.envoy(1)?;
-        wait::until("the child has the admin port", PATIENCE, || {
+        wait::until("the child has the admin port", || {
             let info = agent.http(agent.admin_port(), "GET /server_info")?;
             let is_child = info.contains("PRE_INITIALIZING");
             ensure!(is_child || !agent.envoys().contains(&(1, child)), "{info}");

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use e2e::wait;
 use rustix::process::Signal;
 
-use crate::fixture::{Agent, PATIENCE};
+use crate::fixture::Agent;
 use crate::load::{Clients, Protocol, start_backend};
 use crate::tests;
 
@@ -50,7 +50,7 @@ fn with_slow_requests(agent: Agent) -> Result<(Agent, Clients)> {
     let agent = agent.started()?;
     let protocols = [Protocol::Http1, Protocol::Http2];
     let clients = Clients::start(&agent.namespace, agent.port, &protocols, "/slow")?;
-    wait::until("both requests are in flight", PATIENCE, || {
+    wait::until("both requests are in flight", || {
         let stats = agent.http(agent.admin_port(), "GET /stats?filter=rq_active")?;
         ensure!(stats.contains("cluster.backend.upstream_rq_active: 2"), "{stats}");
         Ok::<_, anyhow::Error>(())
@@ -91,7 +91,7 @@ fn sigterm_while_a_child_starts_drains_it_once_live() -> Result<()> {
 
 /// Waits until Envoy closes a connection after each answer.
 fn wait_for_drain(agent: &Agent) -> Result<()> {
-    wait::until("Envoy drains", PATIENCE, || {
+    wait::until("Envoy drains", || {
         let clients = Clients::start(&agent.namespace, agent.port, &[Protocol::Http1], "/version")?;
         clients.wait_for(20)?;
         let report = clients.finish()?.remove(0).1;

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::wait;
 use serde_json::json;
 
-use crate::fixture::{Agent, PATIENCE};
+use crate::fixture::Agent;
 use crate::tests;
 
 tests![
@@ -175,7 +175,7 @@ fn process_1_reaps_orphans() -> Result<()> {
     // Before it is Envoy, the script starts a process whose parent exits.
     agent.start_by(&["unshare", "--pid", "--fork", "--mount-proc"])?;
     agent.wait_for_log("serving Some(0)")?;
-    wait::until("no zombie is left", PATIENCE, || {
+    wait::until("no zombie is left", || {
         let zombies = agent.zombies()?;
         ensure!(zombies.is_empty(), "{zombies:?}");
         Ok::<_, anyhow::Error>(())

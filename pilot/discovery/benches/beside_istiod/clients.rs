@@ -73,7 +73,7 @@ impl Clients {
             Ok(())
         };
         tokio::select! {
-            reached = tokio::time::timeout(PATIENCE, all) => {
+            reached = tokio::time::timeout(STATE_TIMEOUT, all) => {
                 reached.context("a client does not get what it waits for")?
             }
             Some(ended) = self.tasks.join_next() => Err(match ended {
@@ -221,4 +221,5 @@ fn node(number: usize) -> Node {
 
 /// Clients that connect at the same time.
 const AT_ONCE: usize = 16;
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Longer than other waits: all clients connect before the first one has its state.
+const STATE_TIMEOUT: Duration = Duration::from_secs(300);

@@ -2,10 +2,9 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::Result;
 use e2e::api_servers::ApiServers;
 use e2e::http;
 use e2e::port::free_port;
@@ -74,19 +73,9 @@ impl Server {
     }
 }
 
-/// Asks more often than tests do: the time is a figure.
 fn wait_until_ready(process: &mut Process, pages: SocketAddr) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    while let Err(error) = http::get(pages, "/ready").and_then(http::Response::expect_ok) {
-        ensure!(process.runs(), "it has ended:\n{}", process.said()?);
-        if Instant::now() >= deadline {
-            bail!(error.context(process.said()?));
-        }
-        thread::sleep(BETWEEN_PROBES);
-    }
-    Ok(())
+    let ready = || http::get(pages, "/ready")?.expect_ok();
+    process.wait_until("the server is ready", ready).map(drop)
 }
 
 const MESH: &str = "defaultConfig: {discoveryAddress: 'istiod.istio-system.svc:15012'}\n";
-const BETWEEN_PROBES: Duration = Duration::from_millis(5);
-const PATIENCE: Duration = Duration::from_secs(180);

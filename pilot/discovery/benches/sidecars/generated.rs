@@ -104,7 +104,7 @@ impl Pod {
     fn wait_until_ready(&self, namespace: &Namespace, agent: &mut Process) {
         let status = SocketAddr::from((self.address, STATUS_PORT));
         let probe = || namespace.run(|| http::get(status, "/healthz/ready"))??.expect_ok();
-        agent.wait_until("the agent's readiness", pair::PATIENCE, probe).unwrap();
+        agent.wait_until("the agent's readiness", probe).unwrap();
     }
 }
 

@@ -88,7 +88,7 @@ impl Pair {
     pub(crate) fn wait_until_it_answers(&mut self, hosts: &Hosts) {
         let listener = self.listener;
         let probe = || Ok(hosts.client.run(|| load::probe(listener))??);
-        self.sidecars[0].wait_until("the first answer", PATIENCE, probe).unwrap();
+        self.sidecars[0].wait_until("the first answer", probe).unwrap();
     }
 
     /// Sends requests on each of some connections to the client's sidecar.
@@ -158,4 +158,3 @@ pub(crate) const HANDWRITTEN_INBOUND: u16 = 15106;
 const GENERATED_INBOUND: u16 = 15006;
 pub(crate) const CLIENT_IDENTITY: &str = "spiffe://cluster.local/ns/shop/sa/client";
 pub(crate) const SERVER_IDENTITY: &str = "spiffe://cluster.local/ns/shop/sa/web";
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

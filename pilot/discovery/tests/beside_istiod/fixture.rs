@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::api_servers::ApiServers;
@@ -62,7 +61,7 @@ impl Fixture {
         let program = Path::new(env!("CARGO_BIN_EXE_pilot-discovery"));
         let mut program = Process::start(servers.folder(), "pilot-discovery", program, arguments)?;
         let probe = || http::get(debug, "/ready")?.expect_ok();
-        program.wait_until("the program is ready", PATIENCE, probe)?;
+        program.wait_until("the program is ready", probe)?;
         let runtime = Runtime::new().context("starting a runtime")?;
         Ok(Some(Self { runtime, istiod, _program: program, address, servers }))
     }
@@ -98,7 +97,7 @@ impl Fixture {
             ensure!(unstated.is_empty(), "{} differences\n{}", unstated.len(), unstated.join("\n"));
             Ok(stated.into_iter().flatten().collect::<Vec<_>>())
         };
-        let stated = until(&format!("equal answers to {}", proxy.name), PATIENCE, compare);
+        let stated = until(&format!("equal answers to {}", proxy.name), compare);
         let stated = stated.unwrap().into_iter();
         seen.extend(stated.map(|it| (it.sender, it.what.to_owned())));
     }
@@ -106,4 +105,3 @@ impl Fixture {
 
 const SETTINGS: &str = "mesh";
 const DEFAULTS: &str = "defaultConfig: {discoveryAddress: 'istiod.istio-system.svc:15012'}\n";
-const PATIENCE: Duration = Duration::from_secs(90);

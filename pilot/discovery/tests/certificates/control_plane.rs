@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use axum::Extension;
 use axum::routing::get;
 use e2e::api_servers::ApiServers;
+use e2e::wait;
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::PostParams;
@@ -116,13 +116,9 @@ fn source() -> Result<Source> {
 /// Waits for the roots of the namespace `shop`.
 async fn roots(admin: &Client) -> Result<String> {
     let maps = Api::<ConfigMap>::namespaced(admin.clone(), "shop");
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
-    loop {
-        if let Some(map) = maps.get_opt("istio-ca-root-cert").await? {
-            let roots = map.data.and_then(|mut data| data.remove("root-cert.pem"));
-            return roots.context("the ConfigMap has no roots");
-        }
-        anyhow::ensure!(tokio::time::Instant::now() < deadline, "there is no ConfigMap");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let map = wait::until_async("the namespace has roots", async || {
+        maps.get_opt("istio-ca-root-cert").await?.context("there is no ConfigMap")
+    });
+    let roots = map.await?.data.and_then(|mut data| data.remove("root-cert.pem"));
+    roots.context("the ConfigMap has no roots")
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use e2e::wait;
 use http::StatusCode;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
@@ -144,14 +145,12 @@ pub(crate) async fn token_of_a_deleted_pod_is_rejected(control_plane: &ControlPl
     let pods = Api::<Pod>::namespaced(control_plane.admin.clone(), "shop");
     pods.delete(pod.name, &DeleteParams::default().grace_period(0)).await?;
     // The server and the API server remember accepted tokens for a short time.
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(180);
-    loop {
-        match pod.sign(&request, DAY).await {
-            Ok(_) => ensure!(tokio::time::Instant::now() < deadline, "it is still accepted"),
-            rejected => return unauthenticated(rejected, "rejects the token"),
-        }
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
+    let rejected =
+        wait::until_async("the token is rejected", async || match pod.sign(&request, DAY).await {
+            Ok(_) => Err("it is still accepted"),
+            rejected => Ok(rejected),
+        });
+    unauthenticated(rejected.await?, "rejects the token")
 }
 
 pub(crate) async fn requested_lifetime_is_bounded(control_plane: &ControlPlane) -> Result<()> {

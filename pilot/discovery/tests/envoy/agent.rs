@@ -13,7 +13,7 @@ use e2e::run_folder::RunFolder;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::fixture::{Backend, Fixture, PATIENCE, expect, wait_for};
+use crate::fixture::{Backend, Fixture, expect, wait_for};
 use crate::objects::Mesh;
 
 #[expect(clippy::print_stdout, reason = "the measured time")]
@@ -96,7 +96,7 @@ impl Agent {
 
     fn wait_until_ready(&mut self) {
         let probe = || readiness()?.expect_ok();
-        self.process.wait_until("the agent's readiness", PATIENCE, probe).unwrap();
+        self.process.wait_until("the agent's readiness", probe).unwrap();
     }
 
     /// Waits until the page of readiness has a text.
@@ -106,7 +106,7 @@ impl Agent {
             anyhow::ensure!(answer.body.contains(text), "{answer:?}");
             Ok(())
         };
-        self.process.wait_until(text, PATIENCE, probe).unwrap();
+        self.process.wait_until(text, probe).unwrap();
     }
 }
 

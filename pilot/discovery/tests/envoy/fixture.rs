@@ -6,14 +6,13 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
 
 use e2e::http;
 use e2e::port::free_port;
 use e2e::process::Process;
 use e2e::programs::Programs;
 use e2e::run_folder::RunFolder;
-use e2e::wait::until;
+use e2e::wait::{self, until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -140,7 +139,7 @@ impl Fixture {
     fn wait_until_ready(&mut self) {
         let debug = self.debug;
         let probe = || http::get(debug, "/ready").and_then(http::Response::expect_ok);
-        self.server.wait_until("readiness", PATIENCE, probe).unwrap();
+        self.server.wait_until("readiness", probe).unwrap();
     }
 
     /// Reads a debug page.
@@ -227,7 +226,7 @@ fn write(directory: &Path, mesh: &Mesh) {
 pub(crate) fn get(port: u16, host: &str) -> Result<(u16, String), String> {
     let exchange = || {
         let mut stream = TcpStream::connect(local(port))?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(wait::TIMEOUT))?;
         write!(stream, "GET / HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n")?;
         let mut text = String::new();
         stream.read_to_string(&mut text)?;
@@ -246,12 +245,10 @@ pub(crate) fn expect(port: u16, host: &str, body: &str) -> Result<(), String> {
 }
 
 pub(crate) fn wait_for<E: Display>(what: &str, probe: impl FnMut() -> Result<(), E>) {
-    until(what, PATIENCE, probe).unwrap();
+    until(what, probe).unwrap();
 }
 
 fn local(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))
 }
-
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const SETTINGS: &str = "mesh-config.yaml";

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use e2e::api_servers::ApiServers;
+use e2e::wait;
 use http::{Method, Request};
 use kube::Client;
 use pilot_registry::event::{Event, Update};
@@ -16,11 +17,13 @@ use pilot_registry::kubernetes::{self, Audited, Watchdog};
 use pilot_registry::manifest::ObjectDefaults;
 use pilot_registry::snapshot::Snapshot;
 use serde_json::{Value, json};
+use tokio::task::AbortHandle;
 
 pub(crate) struct Mesh {
     pub(crate) servers: ApiServers,
     clients: [Client; 2],
     watched: Shared,
+    watch: AbortHandle,
 }
 
 /// Index of the watches. Clones share it.
@@ -67,17 +70,23 @@ impl Audited for Shared {
     }
 }
 
+/// Starts to watch the first API server.
+async fn watch(servers: &ApiServers, settling: Duration) -> Result<(Shared, AbortHandle)> {
+    let (watched, client) = (Shared::default(), servers.admin(0).await?);
+    let shared = watched.clone();
+    let watching = tokio::spawn(async move {
+        let watchdog = Watchdog { index: shared.clone(), period: PERIOD, settling };
+        let defaults = ObjectDefaults::default();
+        kubernetes::watch(client, defaults, &watchdog, |event| shared.offer(event)).await
+    });
+    Ok((watched, watching.abort_handle()))
+}
+
 impl Mesh {
     pub(crate) async fn start(servers: ApiServers) -> Result<Self> {
         let clients = [servers.admin(0).await?, servers.admin(1).await?];
-        let (watched, client) = (Shared::default(), servers.admin(0).await?);
-        let shared = watched.clone();
-        tokio::spawn(async move {
-            let watchdog = Watchdog { index: shared.clone(), period: PERIOD, settling: SETTLING };
-            let defaults = ObjectDefaults::default();
-            kubernetes::watch(client, defaults, &watchdog, |event| shared.offer(event)).await
-        });
-        let mesh = Self { servers, clients, watched };
+        let (watched, watch) = watch(&servers, SETTLING).await?;
+        let mesh = Self { servers, clients, watched, watch };
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
         mesh.apply(0, "/api/v1/namespaces/shop", &namespace).await?;
@@ -85,6 +94,13 @@ impl Mesh {
             mesh.node(node, zone).await?;
         }
         Ok(mesh)
+    }
+
+    /// Replaces index and watches by new ones, whose watchdog compares again after this time.
+    pub(crate) async fn watch_again(&mut self, settling: Duration) -> Result<()> {
+        self.watch.abort();
+        (self.watched, self.watch) = watch(&self.servers, settling).await?;
+        self.settled(0).await
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
@@ -117,31 +133,31 @@ impl Mesh {
 
     /// Waits until the snapshot is the one of the lists of an API server.
     pub(crate) async fn settled(&self, server: usize) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
+        let compare = async || {
             let (listed, known) = (self.listed(server).await?, self.snapshot());
-            if listed == known {
-                return Ok(());
-            }
-            if Instant::now() > deadline {
-                bail!("the lists say {}, the watches {}", summary(&listed), summary(&known));
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+            ensure!(
+                listed == known,
+                "the lists say {}, the watches {}",
+                summary(&listed),
+                summary(&known)
+            );
+            Ok(())
+        };
+        wait::until_async("the watches know what the lists say", compare).await
     }
 
-    /// Waits for a condition.
+    /// Waits for a condition; an error of the condition is none to wait for.
     pub(crate) async fn until(
         &self,
         what: &str,
         mut holds: impl AsyncFnMut(&Self) -> Result<bool>,
     ) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        while !holds(self).await? {
-            ensure!(Instant::now() < deadline, "it does not come to this: {what}");
-            tokio::time::sleep(PAUSE).await;
-        }
-        Ok(())
+        let probe = async || match holds(self).await {
+            Ok(false) => Err("it does not hold"),
+            Ok(true) => Ok(Ok(())),
+            Err(error) => Ok(Err(error)),
+        };
+        wait::until_async(what, probe).await?
     }
 
     async fn listed(&self, server: usize) -> Result<Snapshot> {
@@ -290,9 +306,6 @@ const LISTS: [(&str, &str, &str); 5] = [
     ("/apis/discovery.k8s.io/v1/endpointslices", "discovery.k8s.io/v1", "EndpointSlice"),
     ("/api/v1/services", "v1", "Service"),
 ];
-
-const PATIENCE: Duration = Duration::from_secs(120);
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// Comparisons take place during all stories.
 const PERIOD: Duration = Duration::from_millis(200);

@@ -1,5 +1,7 @@
 //! Histories of objects.
 
+use std::time::Duration;
+
 use anyhow::{Result, bail, ensure};
 use serde_json::json;
 
@@ -138,6 +140,8 @@ pub(crate) async fn random_histories_end_as_the_lists_say(mesh: &mut Mesh) -> Re
 /// The comparisons during the stories before this one have found nothing.
 pub(crate) async fn watchdog_finds_and_repairs_lost_changes(mesh: &mut Mesh) -> Result<()> {
     ensure!(mesh.drift().is_empty(), "no change was lost: {:?}", mesh.drift());
+    // No API server restarts in this story.
+    mesh.watch_again(Duration::from_secs(2)).await?;
     mesh.service(0, "web", 80).await?;
     mesh.pod(0, "web-1", "web", "10.1.0.1", "Running").await?;
     mesh.settled(0).await?;

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pilot_registry::event::{Event, Update};
 use pilot_registry::files::{self, Directory, DirectoryUpdate};
@@ -170,11 +170,8 @@ async fn watched_directory_follows_added_replaced_and_removed_files() {
 }
 
 async fn until(condition: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < Duration::from_secs(30), "the condition never holds");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let probe = async || condition().then_some(()).ok_or("it does not hold");
+    e2e::wait::until_async("the index follows the files", probe).await.unwrap();
 }
 
 #[test]

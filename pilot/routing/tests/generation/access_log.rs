@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use e2e::http;
 use e2e::port::free_port;
@@ -53,7 +52,7 @@ fn verdicts(formats: &[Value]) -> Vec<Option<String>> {
         anyhow::ensure!(found.len() == formats.len(), "{} of {}", found.len(), formats.len());
         Ok(found)
     };
-    let mut found = envoy.wait_until("the verdicts", PATIENCE, dump).unwrap();
+    let mut found = envoy.wait_until("the verdicts", dump).unwrap();
     (0..formats.len()).map(|number| found.remove(&number.to_string()).unwrap()).collect()
 }
 
@@ -354,5 +353,3 @@ const FORMATS: [&str; 244] = [
     "%REQ(::a)%",
     "%REQ(:)%",
 ];
-
-const PATIENCE: Duration = Duration::from_secs(60);

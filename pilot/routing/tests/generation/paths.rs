@@ -187,7 +187,7 @@ fn access_logs_show_requests_and_rejected_connections() {
     exchange(&pods.client, UNCAPTURED, (SERVER, 8080), &get("api")).unwrap_err();
     // Envoy writes its logs late.
     let logged = |proxy: &Proxy, expected: &[(&str, &str)]| {
-        until("the connection is logged", Duration::from_secs(60), || {
+        until("the connection is logged", || {
             let said = proxy.said()?;
             let lines = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
             let found = lines.into_iter().any(|line| expected.iter().all(|(k, v)| line[k] == *v));

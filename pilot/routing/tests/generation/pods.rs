@@ -5,10 +5,10 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::rc::Rc;
 use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use e2e::netns::{Namespace, Owner};
+use e2e::wait;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::Secret;
 use envoy_types::pb::envoy::service::discovery::v3::DiscoveryRequest;
 use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient;
@@ -159,8 +159,8 @@ impl Pod {
 pub(crate) fn exchange(pod: &Pod, owner: Owner, to: (&str, u16), bytes: &str) -> Result<String> {
     let address = socket(to)?;
     pod.namespace.run_as(owner, || {
-        let mut tcp = TcpStream::connect_timeout(&address, LIMIT)?;
-        tcp.set_read_timeout(Some(LIMIT))?;
+        let mut tcp = TcpStream::connect_timeout(&address, wait::TIMEOUT)?;
+        tcp.set_read_timeout(Some(wait::TIMEOUT))?;
         tcp.write_all(bytes.as_bytes())?;
         let mut answer = String::new();
         match tcp.read_to_string(&mut answer) {
@@ -179,7 +179,8 @@ fn socket(to: (&str, u16)) -> Result<SocketAddr> {
 pub(crate) fn call_grpc(pod: &Pod, owner: Owner, to: (&str, u16), host: &str) -> Result<String> {
     let origin = format!("http://{host}:{}", to.1);
     let endpoint = Endpoint::from_shared(format!("http://{}", socket(to)?))?;
-    let endpoint = endpoint.origin(origin.parse()?).timeout(LIMIT).connect_timeout(LIMIT);
+    let endpoint =
+        endpoint.origin(origin.parse()?).timeout(wait::TIMEOUT).connect_timeout(wait::TIMEOUT);
     pod.namespace.run_as(owner, || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
@@ -197,4 +198,3 @@ pub(crate) fn call_grpc(pod: &Pod, owner: Owner, to: (&str, u16), host: &str) ->
 pub(crate) const APPLICATION: Owner = Owner { uid: 1000, gid: 1000 };
 /// The user of the proxy, whose connections are not captured: a client without a sidecar.
 pub(crate) const UNCAPTURED: Owner = Owner { uid: 1337, gid: 1337 };
-const LIMIT: Duration = Duration::from_secs(10);

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::http;
@@ -55,7 +54,7 @@ impl Proxy {
     pub(crate) fn settle(&mut self, resources: &Resources) -> Result<()> {
         let Self { process, rejections, namespace, .. } = self;
         let get = |path: &str| get(namespace, path);
-        process.wait_until("the configuration is active", PATIENCE, || {
+        process.wait_until("the configuration is active", || {
             let rejected = rejections.lock().unwrap().clone();
             // An error would be waited for; a rejection is final.
             assert!(rejected.is_empty(), "{rejected:#?}");
@@ -203,7 +202,6 @@ fn bootstrap(socket: &Path) -> Value {
 }
 
 const ADMIN_PORT: u16 = 15000;
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Warnings that the configuration has no part in.
 const ACCEPTED: &[&str] = &[

@@ -7,7 +7,6 @@ mod resources;
 mod server;
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use e2e::http;
 use e2e::port::free_port;
@@ -44,7 +43,7 @@ fn follows(variant: Variant) {
     let admin = local(free_port().unwrap());
     let mut envoy = start_envoy(&folder, server.address, admin, variant);
     let answers = || answer(listen, "/", "one").map_err(anyhow::Error::msg);
-    envoy.wait_until("the first answer", Duration::from_secs(60), answers).unwrap();
+    envoy.wait_until("the first answer", answers).unwrap();
 
     let load = Load::start(listen);
     // Another cluster, twice, the old one removed.
@@ -140,7 +139,7 @@ fn answer(listen: SocketAddr, path: &str, body: &str) -> Result<(), String> {
 }
 
 fn wait_for(what: &str, probe: impl FnMut() -> Result<(), String>) {
-    until(what, Duration::from_secs(60), probe).unwrap();
+    until(what, probe).unwrap();
 }
 
 fn local(port: u16) -> SocketAddr {

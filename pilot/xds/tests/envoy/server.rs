@@ -74,9 +74,7 @@ impl Server {
         let streams = Streams::new(source.clone(), Limits::default(), Duration::from_secs(30));
         let service = DiscoveryServer::new(DiscoveryService::Aggregated, streams, 64 << 20);
         let service = TowerToHyperService::new(service);
-        let listener = until("the port is free", Duration::from_secs(60), || {
-            std::net::TcpListener::bind(address)
-        });
+        let listener = until("the port is free", || std::net::TcpListener::bind(address));
         let listener = listener.unwrap();
         listener.set_nonblocking(true).unwrap();
         let task = tokio::spawn(async move {
@@ -121,7 +119,7 @@ impl Server {
 
     /// Waits until Envoy has acknowledged the published state.
     pub(crate) fn wait_until_settled(&self) {
-        until("Envoy acknowledges the state", Duration::from_secs(60), || {
+        until("Envoy acknowledges the state", || {
             let state = self.published.borrow().clone();
             let view = self.view();
             let open: Vec<_> = view.iter().filter(|view| !state.is_acknowledged(view)).collect();

@@ -12,7 +12,7 @@ use e2e::istiod;
 use e2e::manifests::Composition;
 use e2e::wait;
 
-use crate::fixture::{Fixture, PATIENCE};
+use crate::fixture::Fixture;
 use crate::injector::Injector;
 use crate::pods;
 
@@ -57,7 +57,7 @@ pub(crate) fn revision_beside_istiod_shares_its_root_alone(fixture: &Fixture) ->
         sidecar.calls_peer()?;
         peer.calls_sidecar()
     };
-    wait::until("both workloads talk to each other", PATIENCE, talk)?;
+    wait::until("both workloads talk to each other", talk)?;
     peer.rejects_clients_without_certificate()?;
 
     // Without istiod, namespaces of our revision get their roots, and others stay istiod's.
@@ -131,7 +131,7 @@ fn install_istiod(fixture: &Fixture, programs: &IstioPrograms, ca: &SharedCa) ->
 
 /// Waits until a namespace has the roots of workloads.
 fn until_rooted(fixture: &Fixture, namespace: &str) -> Result<String> {
-    wait::until(&format!("{namespace} has roots"), PATIENCE, || roots(fixture, namespace))
+    wait::until(&format!("{namespace} has roots"), || roots(fixture, namespace))
 }
 
 fn roots(fixture: &Fixture, namespace: &str) -> Result<String> {

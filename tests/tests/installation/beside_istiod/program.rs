@@ -11,7 +11,7 @@ use e2e::process::Process;
 use pilot_agent::channel::ChannelOptions;
 use serde_json::Value;
 
-use crate::fixture::{Fixture, PATIENCE, document};
+use crate::fixture::{Fixture, document};
 use crate::injector::token;
 
 use super::peer::channel;
@@ -55,7 +55,7 @@ impl Program {
     pub(super) fn until_ready(&mut self) -> Result<()> {
         let probe = self.probe;
         let ready = || http::get(probe, "/ready")?.expect_ok();
-        self.process.wait_until("the control plane is ready", PATIENCE, ready).map(drop)
+        self.process.wait_until("the control plane is ready", ready).map(drop)
     }
 
     /// Connection of a proxy.

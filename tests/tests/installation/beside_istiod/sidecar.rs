@@ -14,7 +14,7 @@ use e2e::{http, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::fixture::{Fixture, PATIENCE};
+use crate::fixture::Fixture;
 
 use super::peer::PEER;
 use super::{OURS, roots};
@@ -143,7 +143,7 @@ impl Sidecar {
 
     pub(super) fn until_ready(&mut self) -> Result<()> {
         let probe = || http::get(SocketAddr::from(STATUS), "/healthz/ready")?.expect_ok();
-        self.agent.wait_until("the sidecar is ready", PATIENCE, probe).map(drop)
+        self.agent.wait_until("the sidecar is ready", probe).map(drop)
     }
 
     /// Sends a request of the application to the peer, which answers clients of the mesh alone.
@@ -175,7 +175,7 @@ fn serve() -> Result<()> {
 /// Creates pods in a dry run until one is injected, and returns it.
 pub(super) fn injected_pod(fixture: &Fixture, namespace: &str) -> Result<String> {
     let client = crate::pods::client(fixture)?;
-    wait::until("a pod is injected", PATIENCE, || {
+    wait::until("a pod is injected", || {
         let pod = fixture.runtime.block_on(crate::pods::create(&client, namespace))?;
         let pod: Value = serde_json::to_value(pod)?;
         let annotations = &pod["metadata"]["annotations"];
