@@ -34,6 +34,7 @@ pub mod port;
 pub mod process;
 pub mod programs;
 pub mod proxy;
+pub mod random;
 mod remains;
 pub mod run_folder;
 pub mod shown_command;

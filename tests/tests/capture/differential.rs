@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 
 use e2e::netns::Owner;
+use e2e::random::{rounds, seed};
 use e2e::sockets::{ConnectionOutcome, Transport};
 
 use crate::endpoints::{FROM_LOOPBACK, LOOPBACKS, OUTSIDE, OWN};
@@ -104,21 +105,12 @@ fn beyond_redirection() -> Vec<Settings> {
     ]
 }
 
+/// Istio's rules, both backends and `explain` agree. Each run replaces other settings.
 #[test]
 fn random_settings_have_the_effect_of_istio() {
-    random_sets_are_alike(0x0b5e_55ed);
-}
-
-#[test]
-fn more_random_settings_have_the_effect_of_istio() {
-    random_sets_are_alike(0x5eed_ed5e);
-}
-
-/// Istio's rules, both backends and `explain` agree. Each run replaces other settings.
-fn random_sets_are_alike(seed: u64) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed(), "differential");
     let [istios, by_nftables, by_iptables] = [(); 3].map(|()| Pod::create());
-    for _ in 0..RANDOM_SETS {
+    for _ in 0..rounds(40, 400) {
         let settings = random_settings(&mut random);
         istios.forget_istio(&settings);
         istios.istio(&settings);
@@ -308,7 +300,6 @@ const OWNERS: &[Owner] = &[
     Owner { uid: 1400, gid: 2000 },
     Owner { uid: 0, gid: 1337 },
 ];
-const RANDOM_SETS: usize = 100;
 const RANDOM_TRIES: usize = 300;
 /// Number of settings after which all attempts were made.
 const PARTS: usize = 4;

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 
 use e2e::netns::Owner;
+use e2e::random::{rounds, seed};
 use e2e::sockets::{ConnectionOutcome, Transport};
 use istio_init::args::{Args, Environment};
 use istio_init::config::{Config, PodEnvironment};
@@ -20,9 +21,9 @@ use crate::settings::Settings;
 /// Settings that Istio does not have. All others are compared with Istio's rules in `differential`.
 #[test]
 fn explanations_match_real_packets() {
-    let mut random = Random(0x00e4_b1a5);
+    let mut random = Random::new(seed(), "explain");
     let pod = Pod::create();
-    for _ in 0..RANDOM_SETS {
+    for _ in 0..rounds(15, 150) {
         let settings = random_settings(&mut random);
         pod.init(&settings);
         let plan = planned(&settings);
@@ -244,5 +245,4 @@ const OWNERS: &[Owner] = &[
     Owner { uid: 1000, gid: 1337 },
     Owner { uid: 1400, gid: 2000 },
 ];
-const RANDOM_SETS: usize = 40;
 const TRIES: usize = 300;

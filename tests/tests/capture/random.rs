@@ -1,9 +1,19 @@
 //! Reproducible random choices.
 
-/// Pseudo-random numbers, equal in every run (Marsaglia's xorshift).
-pub(crate) struct Random(pub(crate) u64);
+/// Pseudo-random numbers, equal for equal seeds (Marsaglia's xorshift).
+pub(crate) struct Random(u64);
 
 impl Random {
+    /// Mixes a seed with the name of its test, so that two tests with one seed choose otherwise.
+    /// Small seeds that are close to each other begin alike without it.
+    pub(crate) fn new(seed: u64, test: &str) -> Self {
+        let bytes = seed.to_le_bytes();
+        let mixed = bytes.iter().chain(test.as_bytes()).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3_u64)
+        });
+        Self(mixed | 1)
+    }
+
     pub(crate) fn one_in(&mut self, sides: u64) -> bool {
         self.roll(sides) == 0
     }
