@@ -30,7 +30,7 @@ chain() {
     done
 }
 
-# Starts a step that runs beside the next chain. `join` waits for it, and prints its output in one piece.
+# Starts a step that runs beside the next chain. `join` waits for it, and prints its output if it failed.
 beside() {
     beside=$1
     run "$beside" >"$work/output" 2>&1 &
@@ -40,7 +40,7 @@ beside() {
 join() {
     local status=0
     wait "$beside_pid" || status=1
-    cat "$work/output" >&2
+    [[ $status -eq 0 ]] || cat "$work/output" >&2
     return "$status"
 }
 
