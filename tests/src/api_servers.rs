@@ -234,6 +234,17 @@ impl ApiServers {
     }
 }
 
+impl Drop for ApiServers {
+    /// Kills the servers, whose data ends with them: their graceful end takes seconds.
+    fn drop(&mut self) {
+        for server in &mut self.servers {
+            // An error leaves the process to its own value.
+            let _ = server.process.kill();
+        }
+        let _ = self.etcd.kill();
+    }
+}
+
 /// A position in the audit logs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Audited(Vec<usize>);

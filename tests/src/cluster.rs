@@ -243,8 +243,9 @@ impl Node {
         lock(&self.kubelet).stop()?;
         self.kube_proxy.stop()?;
         self.dns.stop()?;
-        self.control_plane.stop_api_server()?;
-        self.etcd.stop()?;
+        // Their data ends with the node, and a graceful end takes seconds.
+        self.control_plane.kill_api_server()?;
+        self.etcd.kill()?;
         lock(&self.containerd).stop()?;
         released?;
         deleted.map(drop)

@@ -81,10 +81,6 @@ impl ControlPlane {
         Ok(())
     }
 
-    pub(crate) fn stop_api_server(&mut self) -> Result<()> {
-        self.api_server().stop()
-    }
-
     fn api_server(&self) -> MutexGuard<'_, Process> {
         self.api_server.lock().unwrap_or_else(PoisonError::into_inner)
     }

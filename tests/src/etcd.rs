@@ -72,8 +72,4 @@ impl Etcd {
             .wait_until("etcd is healthy", || http::get(address, "/health")?.expect_ok())?;
         Ok(())
     }
-
-    pub(crate) fn stop(&mut self) -> Result<()> {
-        self.process.stop()
-    }
 }

@@ -23,13 +23,13 @@ pub fn until_within<T, E: Display>(
     timeout: Duration,
     mut probe: impl FnMut() -> Result<T, E>,
 ) -> Result<T> {
-    let deadline = Instant::now() + timeout;
+    let start = Instant::now();
     loop {
         let begin = Instant::now();
         match probe() {
             Ok(found) => return Ok(found),
-            Err(reason) if Instant::now() >= deadline => return too_late(what, timeout, &reason),
-            Err(_) => thread::sleep(pause_after(begin.elapsed())),
+            Err(reason) if start.elapsed() >= timeout => return too_late(what, timeout, &reason),
+            Err(_) => thread::sleep(pause(start.elapsed(), begin.elapsed())),
         }
     }
 }
@@ -48,13 +48,13 @@ pub async fn until_async_within<T, E: Display>(
     timeout: Duration,
     mut probe: impl AsyncFnMut() -> Result<T, E>,
 ) -> Result<T> {
-    let deadline = Instant::now() + timeout;
+    let start = Instant::now();
     loop {
         let begin = Instant::now();
         match probe().await {
             Ok(found) => return Ok(found),
-            Err(reason) if Instant::now() >= deadline => return too_late(what, timeout, &reason),
-            Err(_) => tokio::time::sleep(pause_after(begin.elapsed())).await,
+            Err(reason) if start.elapsed() >= timeout => return too_late(what, timeout, &reason),
+            Err(_) => tokio::time::sleep(pause(start.elapsed(), begin.elapsed())).await,
         }
     }
 }
@@ -64,9 +64,9 @@ fn too_late<T>(what: &str, timeout: Duration, reason: &impl Display) -> Result<T
 }
 
 /// Returns the pause after a probe: as long as the probe took, so that a wait takes at most half of
-/// a core from the programs that it waits for.
-fn pause_after(probe: Duration) -> Duration {
-    probe.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
+/// a core from the programs that it waits for; longer in a long wait, of which it is a small part.
+fn pause(waited: Duration, probe: Duration) -> Duration {
+    probe.max(waited / 16).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
 }
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
@@ -108,9 +108,11 @@ mod tests {
     }
 
     #[test]
-    fn pause_follows_the_duration_of_a_probe() {
-        assert_eq!(pause_after(Duration::ZERO), SHORTEST_PAUSE);
-        assert_eq!(pause_after(Duration::from_millis(20)), Duration::from_millis(20));
-        assert_eq!(pause_after(Duration::from_secs(3)), LONGEST_PAUSE);
+    fn pause_follows_the_probe_and_the_wait() {
+        let milliseconds = Duration::from_millis;
+        assert_eq!(pause(Duration::ZERO, Duration::ZERO), SHORTEST_PAUSE);
+        assert_eq!(pause(milliseconds(20), milliseconds(20)), milliseconds(20));
+        assert_eq!(pause(milliseconds(480), milliseconds(1)), milliseconds(30));
+        assert_eq!(pause(Duration::from_secs(9), Duration::from_secs(3)), LONGEST_PAUSE);
     }
 }

@@ -5,14 +5,13 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use ::http::{Method, Request};
 use e2e::api_servers::ApiServers;
 use e2e::http;
+use e2e::objects::Objects;
 use e2e::port::free_port;
 use e2e::process::Process;
 use e2e::programs::{Programs, repository};
 use e2e::wait::until;
-use kube::Client;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -68,7 +67,7 @@ fn settings_and_policies_follow_the_api_server() {
 /// API servers with one store. The program knows the first.
 struct Cluster {
     servers: ApiServers,
-    clients: [Client; 2],
+    objects: [Objects; 2],
     runtime: Runtime,
 }
 
@@ -76,9 +75,9 @@ impl Cluster {
     fn start(programs: &Programs) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let servers = ApiServers::start(programs, 2).unwrap();
-        let client = |index| runtime.block_on(servers.admin(index)).unwrap();
-        let clients = [client(0), client(1)];
-        let cluster = Self { servers, clients, runtime };
+        let objects = |index| runtime.block_on(Objects::new(&servers, index)).unwrap();
+        let objects = [objects(0), objects(1)];
+        let cluster = Self { servers, objects, runtime };
         for name in ["istio-system", "shop"] {
             let namespace =
                 json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
@@ -99,18 +98,11 @@ impl Cluster {
     }
 
     fn try_apply(&self, server: usize, path: &str, object: &Value) -> anyhow::Result<()> {
-        let request = Request::builder()
-            .method(Method::PATCH)
-            .uri(format!("{path}?fieldManager=test&force=true"))
-            .header("content-type", "application/apply-patch+yaml")
-            .body(object.to_string().into_bytes())?;
-        self.runtime.block_on(self.clients[server].request::<Value>(request))?;
-        Ok(())
+        self.runtime.block_on(self.objects[server].apply(path, object))
     }
 
     fn delete(&self, server: usize, path: &str) {
-        let request = Request::delete(path).body(Vec::new()).unwrap();
-        self.runtime.block_on(self.clients[server].request::<Value>(request)).unwrap();
+        self.runtime.block_on(self.objects[server].delete(path)).unwrap();
     }
 }
 

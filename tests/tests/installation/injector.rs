@@ -129,6 +129,14 @@ impl Injector {
     }
 }
 
+impl Drop for Injector {
+    /// Kills the program: the delay of its shutdown is for stories that stop it.
+    fn drop(&mut self) {
+        // An error leaves the process to its own value.
+        let _ = self.process.kill();
+    }
+}
+
 /// Returns a token of an account in `istio-system`.
 pub(crate) fn token(fixture: &Fixture, account: &str) -> Result<String> {
     token_in(fixture, "istio-system", account)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
-use e2e::mesh_authority::MeshAuthority;
+use e2e::mesh_authority::{MeshAuthority, WorkloadLeaf};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
 use pilot_agent::secrets::messages::{DataSource, Secret, TlsCertificate, ValidationContext};
@@ -17,7 +17,6 @@ use pilot_xds::server::{DiscoveryHandler, DiscoveryServer};
 use pilot_xds::service::{DiscoveryService, Variant};
 use pilot_xds::type_urls::SECRET;
 use prost::Message;
-use rcgen::{CertificateParams, KeyPair};
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -33,13 +32,12 @@ pub(crate) struct SdsServer {
 impl SdsServer {
     /// Serves a new certificate of a service account, `default`, and the root, `ROOTCA`.
     pub(crate) fn start(socket: &Path, authority: &MeshAuthority, account: &str) -> Result<Self> {
-        let key = KeyPair::generate()?;
-        let request = CertificateParams::default().serialize_request(&key)?.pem()?;
         let identity = format!("spiffe://cluster.local/ns/shop/sa/{account}");
-        let chain = authority.sign_workload(&request, &identity, Duration::from_secs(3600))?;
+        let (chain, key) =
+            authority.issue(&WorkloadLeaf::new(&identity, Duration::from_secs(3600)))?;
         let certificate = TlsCertificate {
             chain: Some(DataSource::inline(chain)),
-            key: Some(DataSource::inline(key.serialize_pem())),
+            key: Some(DataSource::inline(key)),
         };
         let roots = DataSource::inline(authority.root().to_owned());
         let handler = Handler {

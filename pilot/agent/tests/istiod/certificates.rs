@@ -24,12 +24,8 @@ use crate::sds_client::{SdsClient, has_root};
 pub(crate) fn envoys_use_rotated_certificates_of_istiod(fixture: &Fixture) -> Result<()> {
     block_on(async {
         let pod = RunningPod::start(fixture, "istio-ca")?;
-        let files = ProxyFiles {
-            folder: pod.folder.path(),
-            sds: &pod.secrets.envoy_socket,
-            certificate: "default",
-            roots: "ROOTCA",
-        };
+        let files =
+            ProxyFiles { sds: &pod.secrets.envoy_socket, certificate: "default", roots: "ROOTCA" };
         let server = Envoy::server(fixture.folder(), files, SERVICE_ACCOUNT).await;
         let client = Envoy::client(fixture.folder(), files, SERVICE_ACCOUNT, server.port).await;
         let roots = SdsClient::connect(&pod.secrets.envoy_socket).await.fetch(&["ROOTCA"]).await?;

@@ -3,9 +3,8 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use e2e::envoy::{self, Ads, Envoy};
 use e2e::port::free_port;
-use e2e::process::Process;
-use e2e::programs::Programs;
 use e2e::run_folder::RunFolder;
 use pilot_agent::relay::ApplicationHealth;
 use pilot_xds::frame::Header;
@@ -123,44 +122,14 @@ async fn call(address: SocketAddr) -> std::io::Result<()> {
     Ok(())
 }
 
-fn start(folder: &RunFolder, socket: &Path, variant: Variant) -> Process {
-    let api_type = match variant {
-        Variant::Delta => "DELTA_GRPC",
-        Variant::StateOfTheWorld => "GRPC",
+/// Starts Envoy with all resources from the relay.
+fn start(folder: &RunFolder, socket: &Path, variant: Variant) -> Envoy {
+    let ads = match variant {
+        Variant::Delta => Ads::Delta,
+        Variant::StateOfTheWorld => Ads::StateOfTheWorld,
     };
-    let http2 = json!({"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
-        "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-        "explicit_http_config": {"http2_protocol_options": {}},
-    }});
-    let address = json!({"pipe": {"path": socket}});
-    let ads = json!({"ads": {}, "resource_api_version": "V3", "initial_fetch_timeout": "0s"});
-    let bootstrap = json!({
-        "node": {
-            "id": "sidecar~127.0.0.1~web-1.shop~shop.svc.cluster.local",
-            "cluster": "web.shop",
-        },
-        "dynamic_resources": {
-            "ads_config": {
-                "api_type": api_type,
-                "transport_api_version": "V3",
-                "set_node_on_first_message_only": true,
-                "grpc_services": [{"envoy_grpc": {"cluster_name": "xds-grpc"}}],
-            },
-            "cds_config": ads,
-            "lds_config": ads,
-        },
-        "static_resources": {"clusters": [{
-            "name": "xds-grpc",
-            "type": "STATIC",
-            "typed_extension_protocol_options": http2,
-            "load_assignment": {"cluster_name": "xds-grpc", "endpoints": [
-                {"lb_endpoints": [{"endpoint": {"address": address}}]},
-            ]},
-        }]},
-    });
-    let file = folder.write("envoy.json", bootstrap.to_string()).unwrap();
-    let envoy = Programs::find().unwrap().envoy().unwrap();
-    let file = file.display().to_string();
-    let arguments = ["-c", &file, "--disable-hot-restart", "--concurrency", "1"];
-    Process::start(folder, "envoy", &envoy, arguments).unwrap()
+    let id = "sidecar~127.0.0.1~web-1.shop~shop.svc.cluster.local";
+    let node = json!({"id": id, "cluster": "web.shop"});
+    let bootstrap = envoy::ads_bootstrap(&node, &envoy::pipe(socket.display()), ads);
+    Envoy::start(folder, "envoy", bootstrap).unwrap()
 }

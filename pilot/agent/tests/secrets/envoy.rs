@@ -7,11 +7,11 @@ use e2e::run_folder::RunFolder;
 use e2e::wait;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::authority::Authority;
-use crate::fixture::TestPod;
+use crate::fixture::{TestPod, ca};
 use crate::proxy::{Envoy, Load, serials};
 use crate::sds_client::has_root;
 use crate::service::CertificateService;
+use e2e::mesh_authority::MeshAuthority;
 
 const ACCOUNTS: [&str; 2] = ["web-server", "web-client"];
 
@@ -27,7 +27,7 @@ struct Mesh {
 impl Mesh {
     async fn start(lifetime: Duration) -> Self {
         let service = CertificateService::start(&ACCOUNTS, lifetime).await;
-        let root = service.state.lock().unwrap().signer.pem.clone();
+        let root = service.state.lock().unwrap().signer.root().to_owned();
         let pods = ACCOUNTS.map(|account| {
             let mut pod = TestPod::new(account, Some(&service));
             pod.write("root-cert.pem", &root);
@@ -79,8 +79,8 @@ async fn rotation_of_the_leaf_loses_no_request() {
 async fn replacement_of_the_ca_loses_no_request() {
     let mesh = Mesh::start(Duration::from_secs(12)).await;
     let old = Arc::clone(&mesh.service.state.lock().unwrap().signer);
-    let new = Arc::new(Authority::new("new"));
-    let both = format!("{}{}", old.pem, new.pem);
+    let new = Arc::new(ca("new"));
+    let both = format!("{}{}", old.root(), new.root());
 
     // 1: both roots are trusted, the old authority signs.
     mesh.service.state.lock().unwrap().roots = vec![Arc::clone(&old), Arc::clone(&new)];
@@ -107,7 +107,7 @@ async fn replacement_of_the_ca_loses_no_request() {
     // 3: the new root alone is trusted.
     mesh.service.state.lock().unwrap().roots = vec![Arc::clone(&new)];
     for pod in &mesh.pods {
-        pod.write("root-cert.pem", &new.pem);
+        pod.write("root-cert.pem", new.root());
         trusts(pod, &[&new], &[&old]).await;
     }
     mesh.load.answered_more(50).await;
@@ -115,10 +115,10 @@ async fn replacement_of_the_ca_loses_no_request() {
 }
 
 /// Waits until a pod's Envoy trusts the former authorities and not the latter.
-async fn trusts(pod: &TestPod, trusted: &[&Authority], untrusted: &[&Authority]) {
+async fn trusts(pod: &TestPod, trusted: &[&MeshAuthority], untrusted: &[&MeshAuthority]) {
     wait::until_async("the roots", async || {
         let roots = pod.sds().await.stream(&["ROOTCA"]).next().await.unwrap().remove(0);
-        let has = |authority: &&Authority| has_root(&roots, &authority.pem);
+        let has = |authority: &&MeshAuthority| has_root(&roots, authority.root());
         if trusted.iter().all(has) && !untrusted.iter().any(has) {
             Ok(())
         } else {

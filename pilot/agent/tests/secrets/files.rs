@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::authority::{Authority, Leaf};
-use crate::fixture::{TestPod, mount};
+use crate::fixture::{TestPod, ca, leaf_of, mount};
 use crate::sds_client::{has_root, pair, roots};
 use crate::service::CertificateService;
 use e2e::wait;
@@ -15,12 +14,12 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 async fn files_follow_swaps_of_the_mount() {
     let service = CertificateService::start(&["web"], DAY).await;
     let mut pod = TestPod::new("web", Some(&service));
-    let authority = Authority::new("files");
+    let authority = ca("files");
     let folder = pod.path("certs");
-    let leaf = Leaf::new("gateway", DAY);
-    let pairs: Vec<_> = (0..3).map(|_| authority.issue(&leaf)).collect();
+    let leaf = leaf_of("gateway", DAY);
+    let pairs: Vec<_> = (0..3).map(|_| authority.issue(&leaf).unwrap()).collect();
     let swap = |generation, chain: &str, key: &str| {
-        let files = [("tls.crt", chain), ("tls.key", key), ("ca.crt", &authority.pem)];
+        let files = [("tls.crt", chain), ("tls.key", key), ("ca.crt", authority.root())];
         mount(&folder, generation, &files);
     };
     swap(0, &pairs[0].0, &pairs[0].1);
@@ -32,7 +31,7 @@ async fn files_follow_swaps_of_the_mount() {
     let mut stream = client.stream(&[&certificate]);
     assert_eq!(pair(&stream.next().await.unwrap()[0]), pairs[0]);
     let served = client.stream(&[&root]).next().await.unwrap();
-    assert!(has_root(&served[0], &authority.pem));
+    assert!(has_root(&served[0], authority.root()));
 
     swap(1, &pairs[1].0, &pairs[1].1);
     assert_eq!(pair(&stream.next().await.unwrap()[0]), pairs[1]);
@@ -56,17 +55,17 @@ async fn missing_files_are_awaited_and_forgotten_with_their_stream() {
     let root = format!("file-root:{}", pod.path("late.pem").display());
     let mut stream = client.stream(&[&root]);
     pod.condition_with("late.pem: No such file").await;
-    let authority = Authority::new("late");
-    pod.write("late.pem", &authority.pem);
-    assert!(has_root(&stream.next().await.unwrap()[0], &authority.pem));
+    let authority = ca("late");
+    pod.write("late.pem", authority.root());
+    assert!(has_root(&stream.next().await.unwrap()[0], authority.root()));
     pod.condition_is_cleared().await;
     drop(stream);
-    let other = Authority::new("other");
-    pod.write("late.pem", &other.pem);
+    let other = ca("other");
+    pod.write("late.pem", other.root());
     // A later stream gets the file of its time.
     wait::until_async("the new file", async || {
         let secrets = client.stream(&[&root]).next().await.unwrap();
-        if has_root(&secrets[0], &other.pem) { Ok(()) } else { Err("the old file") }
+        if has_root(&secrets[0], other.root()) { Ok(()) } else { Err("the old file") }
     })
     .await
     .unwrap();
@@ -85,14 +84,14 @@ async fn system_roots_are_served_by_their_path() {
 #[tokio::test]
 async fn mounted_workload_certificate_is_served_and_followed() {
     let mut pod = TestPod::new("web", None);
-    let authority = Authority::new("mounted");
-    let leaf = Leaf::new("web", DAY);
-    let pairs = [authority.issue(&leaf), authority.issue(&leaf)];
+    let authority = ca("mounted");
+    let leaf = leaf_of("web", DAY);
+    let pairs = [authority.issue(&leaf).unwrap(), authority.issue(&leaf).unwrap()];
     let swap = |generation, (chain, key): &(String, String), root: &str| {
         let files = [("cert-chain.pem", &**chain), ("key.pem", key), ("root-cert.pem", root)];
         mount(&pod.path("credentials"), generation, &files);
     };
-    swap(0, &pairs[0], &authority.pem);
+    swap(0, &pairs[0], authority.root());
     let swap_later = |generation, pair: &(String, String), root: &str, folder: &Path| {
         let files = [("cert-chain.pem", &*pair.0), ("key.pem", &*pair.1), ("root-cert.pem", root)];
         mount(&folder.join("credentials"), generation, &files);
@@ -102,8 +101,8 @@ async fn mounted_workload_certificate_is_served_and_followed() {
     let mut stream = client.stream(&["default"]);
     assert_eq!(pair(&stream.next().await.unwrap()[0]).1, pairs[0].1);
     let served = client.stream(&["ROOTCA"]).next().await.unwrap();
-    assert!(has_root(&served[0], &authority.pem), "{}", roots(&served[0]));
-    swap_later(1, &pairs[1], &authority.pem, pod.folder.path());
+    assert!(has_root(&served[0], authority.root()), "{}", roots(&served[0]));
+    swap_later(1, &pairs[1], authority.root(), pod.folder.path());
     assert_eq!(pair(&stream.next().await.unwrap()[0]).1, pairs[1].1);
     assert!(!pod.metrics().contains("request_type"), "the service was asked");
 }
@@ -128,7 +127,7 @@ async fn provisioned_certificate_authenticates_instead_of_the_token() {
     pod.start();
     pod.condition_with("no certificate for the certificate service (PROV_CERT)").await;
     assert_eq!(service.requests(), 0);
-    let (chain, key) = service.clients.issue(&Leaf::new("web", DAY));
+    let (chain, key) = service.clients.issue(&leaf_of("web", DAY)).unwrap();
     mount(&folder, 0, &[("cert-chain.pem", &chain), ("key.pem", &key)]);
     let mut stream = pod.sds().await.stream(&["default"]);
     stream.next().await.unwrap();

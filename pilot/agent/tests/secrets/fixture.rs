@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use e2e::mesh_authority::{MeshAuthority, WorkloadLeaf};
 use e2e::wait;
 use mesh::spiffe::TrustDomain;
 use pilot_agent::config::options::KeyAlgorithm;
@@ -127,12 +128,7 @@ impl TestPod {
 
     /// Files of the pod's Envoy.
     pub(crate) fn proxy_files(&self) -> ProxyFiles<'_> {
-        ProxyFiles {
-            folder: self.folder.path(),
-            sds: &self.secrets().envoy_socket,
-            certificate: "default",
-            roots: "ROOTCA",
-        }
+        ProxyFiles { sds: &self.secrets().envoy_socket, certificate: "default", roots: "ROOTCA" }
     }
 
     /// Opens an SDS stream to the agent's socket.
@@ -171,6 +167,16 @@ impl TestPod {
         .await
         .unwrap();
     }
+}
+
+/// Creates an authority with a common name.
+pub(crate) fn ca(name: &str) -> MeshAuthority {
+    MeshAuthority::named(name).unwrap()
+}
+
+/// Returns a certificate of a service account.
+pub(crate) fn leaf_of(account: &str, lifetime: Duration) -> WorkloadLeaf {
+    WorkloadLeaf::new(&format!("spiffe://cluster.local/ns/shop/sa/{account}"), lifetime)
 }
 
 /// Writes files as the kubelet mounts them, and replaces them by the link `..data`.

@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failing test may panic")]
 
-mod authority;
 mod envoy;
 mod files;
 mod fixture;

@@ -6,8 +6,7 @@ use std::time::Duration;
 use e2e::run_folder::RunFolder;
 use e2e::wait;
 
-use crate::authority::{Authority, Leaf};
-use crate::fixture::{TestPod, mount};
+use crate::fixture::{TestPod, ca, leaf_of, mount};
 use crate::proxy::{Envoy, Load, ProxyFiles, serials};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -58,10 +57,10 @@ async fn replaced_under_load(
     certificate: &str,
     roots: &str,
 ) {
-    let old = Authority::new("old");
-    let leaf = Leaf::new("web", DAY);
-    let pairs = [old.issue(&leaf), old.issue(&leaf), old.issue(&leaf)];
-    mounted.swap(&pairs[0].0, &pairs[0].1, &old.pem);
+    let old = ca("old");
+    let leaf = leaf_of("web", DAY);
+    let pairs = [old.issue(&leaf).unwrap(), old.issue(&leaf).unwrap(), old.issue(&leaf).unwrap()];
+    mounted.swap(&pairs[0].0, &pairs[0].1, old.root());
     pod.start();
     let files = ProxyFiles { certificate, roots, ..pod.proxy_files() };
     let run = RunFolder::of_process().unwrap();
@@ -71,29 +70,29 @@ async fn replaced_under_load(
     load.answered_more(50).await;
     let first = serials(&server).await;
 
-    mounted.swap(&pairs[1].0, &pairs[1].1, &old.pem);
+    mounted.swap(&pairs[1].0, &pairs[1].1, old.root());
     let second = renewed(&[&server, &client], &first).await;
     load.answered_more(50).await;
 
-    mounted.swap(&pairs[2].0, &pairs[1].1, &old.pem);
+    mounted.swap(&pairs[2].0, &pairs[1].1, old.root());
     pod.condition_with("its private key belongs to another certificate").await;
     load.answered_more(50).await;
     assert_eq!(serials(&server).await, second);
-    mounted.swap(&pairs[2].0, &pairs[2].1, &old.pem);
+    mounted.swap(&pairs[2].0, &pairs[2].1, old.root());
     let third = renewed(&[&server, &client], &second).await;
     pod.condition_is_cleared().await;
 
     // A careful administrator replaces the authority in three steps.
-    let new = Authority::new("new");
-    let both = format!("{}{}", old.pem, new.pem);
+    let new = ca("new");
+    let both = format!("{}{}", old.root(), new.root());
     mounted.swap(&pairs[2].0, &pairs[2].1, &both);
     for envoy in [&server, &client] {
         has_roots(envoy, 2).await;
     }
-    let (chain, key) = new.issue(&leaf);
+    let (chain, key) = new.issue(&leaf).unwrap();
     mounted.swap(&chain, &key, &both);
     renewed(&[&server, &client], &third).await;
-    mounted.swap(&chain, &key, &new.pem);
+    mounted.swap(&chain, &key, new.root());
     for envoy in [&server, &client] {
         has_roots(envoy, 1).await;
     }

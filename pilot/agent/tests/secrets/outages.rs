@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tonic::Status;
 
-use crate::fixture::TestPod;
+use crate::fixture::{TestPod, ca};
 use crate::sds_client::pair;
 use crate::service::{Behaviour, CertificateService};
 
@@ -14,7 +14,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 async fn each_error_has_its_message_and_heals() {
     let service = CertificateService::start(&["web"], DAY).await;
     let mut pod = TestPod::new("web", Some(&service));
-    let root = service.state.lock().unwrap().roots[0].pem.clone();
+    let root = service.state.lock().unwrap().roots[0].root().to_owned();
     let texts = |texts: &[&str]| Behaviour::Texts(texts.iter().map(ToString::to_string).collect());
     let refuse = Behaviour::Refuse;
     let errors = [
@@ -89,7 +89,7 @@ async fn certificate_stays_until_expiry_and_is_replaced_after() {
 async fn untrusted_service_gets_no_token() {
     let service = CertificateService::start(&["web"], DAY).await;
     let mut pod = TestPod::new("web", Some(&service));
-    pod.write("control-plane.pem", &crate::authority::Authority::new("other").pem);
+    pod.write("control-plane.pem", ca("other").root());
     pod.start();
     pod.condition_with("is not trusted").await;
     assert_eq!(service.requests(), 0);

@@ -1,13 +1,11 @@
 //! Envoys that get certificates from agents: a client's and a server's, with mTLS between them.
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use e2e::envoy;
 use e2e::port::free_port;
-use e2e::process::Process;
-use e2e::programs::Programs;
 use e2e::run_folder::RunFolder;
 use e2e::wait;
 use http_body_util::{BodyExt, Empty};
@@ -18,16 +16,13 @@ use tokio::task::JoinHandle;
 
 /// An Envoy with a listener.
 pub(crate) struct Envoy {
-    _process: Process,
+    process: envoy::Envoy,
     pub(crate) port: u16,
-    admin: u16,
 }
 
 /// Files of a proxy.
 #[derive(Clone, Copy)]
 pub(crate) struct ProxyFiles<'a> {
-    /// Folder for its bootstrap.
-    pub(crate) folder: &'a Path,
     /// Socket of its agent.
     pub(crate) sds: &'a Path,
     /// SDS name of the certificate.
@@ -72,7 +67,7 @@ impl Envoy {
             "typed_extension_protocol_options":
                 {"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": options},
             "transport_socket": {"name": "tls", "typed_config": tls},
-            "load_assignment": assignment("server", &address(server)),
+            "load_assignment": envoy::assignment("server", &address(server)),
         });
         let route = json!({"match": {"prefix": "/"}, "route": {"cluster": "server"}});
         Self::start(run, "client", pod, &route, None, json!([cluster])).await
@@ -86,18 +81,9 @@ impl Envoy {
         socket: Option<&Value>,
         mut clusters: Value,
     ) -> Self {
-        let (port, admin) = (free_port().unwrap(), free_port().unwrap());
-        let pipe = json!({"pipe": {"path": pod.sds}});
-        clusters.as_array_mut().unwrap().push(json!({
-            "name": "sds-grpc", "type": "STATIC",
-            "typed_extension_protocol_options": {
-                "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
-                    "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-                    "explicit_http_config": {"http2_protocol_options": {}},
-                }
-            },
-            "load_assignment": assignment("sds-grpc", &pipe),
-        }));
+        let port = free_port().unwrap();
+        let sds = envoy::http2_cluster("sds-grpc", &envoy::pipe(pod.sds.display()));
+        clusters.as_array_mut().unwrap().push(sds);
         let manager = json!({
             "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
             "stat_prefix": "http",
@@ -112,38 +98,26 @@ impl Envoy {
         }
         let bootstrap = json!({
             "node": {"id": name, "cluster": name},
-            "admin": {"address": address(admin)},
             "static_resources": {
                 "listeners": [{"name": name, "address": address(port), "filter_chains": [chain]}],
                 "clusters": clusters,
             },
         });
-        let file = pod.folder.join(format!("{name}.json"));
-        fs::write(&file, bootstrap.to_string()).unwrap();
-        let program = Programs::find().unwrap().envoy().unwrap();
-        let args = [
-            "-c",
-            file.to_str().unwrap(),
-            "--concurrency",
-            "1",
-            "--disable-hot-restart",
-            "-l",
-            "warning",
-        ];
-        let process = Process::start(run, &format!("envoy-{name}"), &program, args).unwrap();
-        let envoy = Self { _process: process, port, admin };
+        let process = envoy::Envoy::start(run, &format!("envoy-{name}"), bootstrap).unwrap();
+        let admin = process.admin().port();
+        // The agent that Envoy waits for runs in this thread.
         wait::until_async("Envoy is ready", async || match get(admin, "/ready").await {
             Ok((200, _)) => Ok(()),
             other => Err(format!("{other:?}")),
         })
         .await
         .unwrap();
-        envoy
+        Self { process, port }
     }
 
     /// A page of the admin interface.
     pub(crate) async fn admin(&self, path: &str) -> String {
-        get(self.admin, path).await.unwrap().1
+        get(self.process.admin().port(), path).await.unwrap().1
     }
 }
 
@@ -170,12 +144,7 @@ fn certificates(pod: ProxyFiles<'_>, peer: &str) -> Value {
 }
 
 fn address(port: u16) -> Value {
-    json!({"socket_address": {"address": "127.0.0.1", "port_value": port}})
-}
-
-fn assignment(cluster: &str, address: &Value) -> Value {
-    let endpoint = json!({"endpoint": {"address": address}});
-    json!({"cluster_name": cluster, "endpoints": [{"lb_endpoints": [endpoint]}]})
+    envoy::socket_address(([127, 0, 0, 1], port).into())
 }
 
 /// Requests in a loop, until the value is stopped.

@@ -10,8 +10,7 @@ use rcgen::{
     SerialNumber, date_time_ymd,
 };
 
-use crate::authority::Authority;
-use crate::fixture::TestPod;
+use crate::fixture::{TestPod, ca};
 use crate::sds_client::{has_root, issuer, pair};
 use crate::service::CertificateService;
 
@@ -20,8 +19,9 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 #[tokio::test]
 async fn bundle_has_all_sources_and_survives_invalid_ones() {
     let service = CertificateService::start(&["web"], DAY).await;
-    let signer = service.state.lock().unwrap().signer.pem.clone();
-    let (mounted, configured) = (Authority::new("mounted").pem, Authority::new("configured").pem);
+    let signer = service.state.lock().unwrap().signer.root().to_owned();
+    let (mounted, configured) =
+        (ca("mounted").root().to_owned(), ca("configured").root().to_owned());
     let mut pod = TestPod::new("web", Some(&service));
     pod.write("root-cert.pem", &mounted);
     pod.roots.send_replace(vec![configured.clone()]);
@@ -40,7 +40,7 @@ async fn bundle_has_all_sources_and_survives_invalid_ones() {
     assert!(all.iter().all(|root| has_root(&secrets[0], root)));
 
     // The signer's root stays although no other source has it.
-    let other = Authority::new("other").pem;
+    let other = ca("other").root().to_owned();
     pod.write("root-cert.pem", &other);
     pod.roots.send_replace(vec![]);
     let last = stream
@@ -63,8 +63,8 @@ async fn new_root_precedes_the_certificate() {
     let (mut certificates, mut roots) = (client.stream(&["default"]), client.stream(&["ROOTCA"]));
     certificates.next().await.unwrap();
     roots.next().await.unwrap();
-    let old = service.state.lock().unwrap().signer.pem.clone();
-    let new = Arc::new(Authority::new("new"));
+    let old = service.state.lock().unwrap().signer.root().to_owned();
+    let new = Arc::new(ca("new"));
     {
         let mut state = service.state.lock().unwrap();
         state.signer = Arc::clone(&new);
@@ -73,7 +73,7 @@ async fn new_root_precedes_the_certificate() {
     // Rotations by the old signer may still be on their way.
     let pushed = loop {
         let response = roots.next_without_ack().await.unwrap();
-        if has_root(&secret(&response), &new.pem) {
+        if has_root(&secret(&response), new.root()) {
             break response;
         }
     };
@@ -86,14 +86,14 @@ async fn new_root_precedes_the_certificate() {
     roots.request(&pushed.nonce, None);
     certificates.until(|secret| issuer(&pair(secret).0) == "CN=new").await;
     let last = roots.until(|secret| !has_root(secret, &old)).await;
-    assert!(has_root(&last, &new.pem));
+    assert!(has_root(&last, new.root()));
 }
 
 #[tokio::test]
 async fn loss_of_the_own_root_renews_the_certificate() {
     let service = CertificateService::start(&["web"], DAY).await;
-    let old = service.state.lock().unwrap().signer.pem.clone();
-    let new = Arc::new(Authority::new("new"));
+    let old = service.state.lock().unwrap().signer.root().to_owned();
+    let new = Arc::new(ca("new"));
     let mut pod = TestPod::new("web", Some(&service));
     pod.write("root-cert.pem", &old);
     pod.start();
@@ -104,9 +104,9 @@ async fn loss_of_the_own_root_renews_the_certificate() {
         state.signer = Arc::clone(&new);
         state.roots = vec![Arc::clone(&new)];
     }
-    pod.write("root-cert.pem", &new.pem);
+    pod.write("root-cert.pem", new.root());
     let last = stream.until(|secret| !has_root(secret, &old)).await;
-    assert!(has_root(&last, &new.pem));
+    assert!(has_root(&last, new.root()));
     assert_eq!(service.requests(), 2);
 }
 
@@ -114,11 +114,11 @@ async fn loss_of_the_own_root_renews_the_certificate() {
 async fn added_root_renews_the_certificate() {
     let service = CertificateService::start(&["web"], DAY).await;
     let mut pod = TestPod::new("web", Some(&service));
-    pod.roots.send_replace(vec![Authority::new("one").pem]);
+    pod.roots.send_replace(vec![ca("one").root().to_owned()]);
     pod.start();
     pod.sds().await.stream(&["default"]).next().await.unwrap();
     assert_eq!(service.requests(), 1);
-    pod.roots.send_replace(vec![Authority::new("two").pem]);
+    pod.roots.send_replace(vec![ca("two").root().to_owned()]);
     wait::until_async("a renewal", async || {
         if service.requests() == 2 { Ok(()) } else { Err("it has not come") }
     })

@@ -14,14 +14,16 @@ use rcgen::KeyPair;
 use rustls::crypto::ring;
 use rustls::server::WebPkiClientVerifier;
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tonic::server::{Grpc, UnaryService};
 use tonic::{Request, Response, Status};
 
-use crate::authority::{Authority, Leaf};
+use e2e::mesh_authority::MeshAuthority;
+
+use crate::fixture::{ca, leaf_of};
 
 /// Behaviour of the service.
 #[derive(Clone, Debug)]
@@ -48,9 +50,9 @@ pub(crate) enum Behaviour {
 pub(crate) struct State {
     pub(crate) behaviour: Behaviour,
     /// The authority that signs.
-    pub(crate) signer: Arc<Authority>,
+    pub(crate) signer: Arc<MeshAuthority>,
     /// Root certificates in answers.
-    pub(crate) roots: Vec<Arc<Authority>>,
+    pub(crate) roots: Vec<Arc<MeshAuthority>>,
     /// Tokens by service account.
     pub(crate) tokens: Vec<(String, String)>,
     pub(crate) lifetime: Duration,
@@ -71,7 +73,7 @@ pub(crate) struct CertificateService {
     /// Root of its serving certificate.
     pub(crate) root: String,
     /// Authority of client certificates, which authenticate as the first account.
-    pub(crate) clients: Authority,
+    pub(crate) clients: MeshAuthority,
     tls: TlsAcceptor,
     tasks: Option<JoinSet<()>>,
 }
@@ -81,8 +83,8 @@ pub(crate) const NAME: &str = "istiod.istio-system.svc";
 impl CertificateService {
     /// Starts a service that signs for service accounts whose token is `token-ACCOUNT`.
     pub(crate) async fn start(accounts: &[&str], lifetime: Duration) -> Self {
-        let control_plane = Authority::new("control plane");
-        let signer = Arc::new(Authority::new("mesh"));
+        let control_plane = ca("control plane");
+        let signer = Arc::new(ca("mesh"));
         let state = State {
             behaviour: Behaviour::Sign,
             roots: vec![Arc::clone(&signer)],
@@ -94,12 +96,13 @@ impl CertificateService {
             lifetime,
             requests: Vec::new(),
         };
-        let (certificate, key) = control_plane.issue_server(NAME);
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let (certificate, key) = control_plane.server(&[NAME.to_owned()]).unwrap();
+        let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
         let provider = Arc::new(ring::default_provider());
-        let clients = Authority::new("clients");
+        let clients = ca("clients");
         let mut trusted = rustls::RootCertStore::empty();
-        trusted.add(CertificateDer::from_pem_slice(clients.pem.as_bytes()).unwrap()).unwrap();
+        trusted.add(CertificateDer::from_pem_slice(clients.root().as_bytes()).unwrap()).unwrap();
         let verifier =
             WebPkiClientVerifier::builder_with_provider(Arc::new(trusted), Arc::clone(&provider))
                 .allow_unauthenticated()
@@ -109,13 +112,13 @@ impl CertificateService {
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_client_cert_verifier(verifier)
-            .with_single_cert(vec![certificate.der().clone()], key)
+            .with_single_cert(vec![certificate], key)
             .unwrap();
         tls.alpn_protocols = vec![b"h2".to_vec()];
         let mut service = Self {
             state: Arc::new(Mutex::new(state)),
             address: format!("127.0.0.1:{}", e2e::port::free_port().unwrap()),
-            root: control_plane.pem,
+            root: control_plane.root().to_owned(),
             clients,
             tls: TlsAcceptor::from(Arc::new(tls)),
             tasks: None,
@@ -218,7 +221,7 @@ fn answer(
     let Some((_, account)) = account else {
         return Some(Err(Status::unauthenticated("the token has expired")));
     };
-    let mut leaf = Leaf::new(account, state.lifetime);
+    let mut leaf = leaf_of(account, state.lifetime);
     let other_key = || {
         let key = KeyPair::generate().unwrap();
         rcgen::CertificateParams::default().serialize_request(&key).unwrap().pem().unwrap()
@@ -230,7 +233,7 @@ fn answer(
         Behaviour::Texts(texts) => return Some(Ok(texts.clone())),
         Behaviour::OtherKey => state.signer.sign(&other_key(), &leaf),
         Behaviour::OtherIdentity => {
-            leaf = Leaf::new("admin", state.lifetime);
+            leaf = leaf_of("admin", state.lifetime);
             state.signer.sign(&csr, &leaf)
         }
         Behaviour::Future => {
@@ -238,8 +241,8 @@ fn answer(
             leaf.not_after = leaf.not_before + Duration::from_secs(3600);
             state.signer.sign(&csr, &leaf)
         }
-        Behaviour::OtherAuthority => Authority::new("other").sign(&csr, &leaf),
+        Behaviour::OtherAuthority => ca("other").sign(&csr, &leaf),
     };
-    let roots = state.roots.iter().map(|root| root.pem.as_str()).collect();
-    Some(Ok(vec![signed, roots]))
+    let roots = state.roots.iter().map(|root| root.root()).collect();
+    Some(Ok(vec![signed.unwrap(), roots]))
 }

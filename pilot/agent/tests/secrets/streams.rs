@@ -32,7 +32,7 @@ async fn certificate_is_requested_before_any_stream() {
     assert!(key.starts_with("-----BEGIN EC PRIVATE KEY-----"), "not SEC 1");
     let now = std::time::SystemTime::now();
     WorkloadCertificate::from_pem(chain.as_bytes(), key.into(), now).unwrap();
-    let root = service.state.lock().unwrap().roots[0].pem.clone();
+    let root = service.state.lock().unwrap().roots[0].root().to_owned();
     let roots = pod.sds().await.fetch(&["ROOTCA"]).await.unwrap();
     assert!(has_root(&roots[0], &root));
     assert!(pod.secrets().identity.borrow().is_some());
@@ -48,7 +48,7 @@ async fn waiting_requests_block_no_others() {
     let service = CertificateService::start(&["web"], DAY).await;
     service.set(Behaviour::Slow);
     let mut pod = TestPod::new("web", Some(&service));
-    let root = service.state.lock().unwrap().roots[0].pem.clone();
+    let root = service.state.lock().unwrap().roots[0].root().to_owned();
     fs::write(pod.path("ca.pem"), &root).unwrap();
     pod.start();
     let client = pod.sds().await;

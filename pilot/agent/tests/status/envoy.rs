@@ -2,51 +2,38 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 
-use e2e::port::free_port;
-use e2e::programs::Programs;
-use e2e::{http, wait};
+use e2e::http;
+use e2e::run_folder::RunFolder;
 use serde_json::json;
-use tempfile::TempDir;
 
-/// A running Envoy, killed when the value is dropped.
+/// A running Envoy, which ends with the value.
 pub(crate) struct Envoy {
     pub(crate) admin: SocketAddr,
-    folder: TempDir,
-    child: Child,
+    // Ends before its folder is removed.
+    _process: e2e::envoy::Envoy,
+    folder: RunFolder,
 }
 
 impl Envoy {
     /// Starts Envoy. Its admin interface answers when this returns.
     pub(crate) fn start() -> Self {
-        let folder = TempDir::new().unwrap();
-        let admin = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
-        let source = |kind: &str| {
-            let path = folder.path().join(kind);
-            fs::write(&path, r#"{"resources": []}"#).unwrap();
+        let folder = RunFolder::of_process().unwrap();
+        let source = |kind: &str, resources: &str| {
+            let path = folder.write(kind, resources).unwrap();
             json!({ "resource_api_version": "V3", "path_config_source": { "path": path } })
         };
         let bootstrap = json!({
             "node": { "id": "status", "cluster": "status" },
-            "admin": { "address": { "socket_address": {
-                "address": admin.ip(), "port_value": admin.port(),
-            } } },
-            "dynamic_resources": { "cds_config": source("cds"), "lds_config": source("lds") },
+            "dynamic_resources": {
+                "cds_config": source("cds", INVALID),
+                "lds_config": source("lds", r#"{"resources": []}"#),
+            },
         });
-        fs::write(folder.path().join("cds"), INVALID).unwrap();
-        let config = folder.path().join("bootstrap.json");
-        fs::write(&config, bootstrap.to_string()).unwrap();
-        let child = Command::new(Programs::find().unwrap().envoy().unwrap())
-            .args(["--disable-hot-restart", "--concurrency", "1", "--log-level", "off", "-c"])
-            .arg(&config)
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let envoy = Self { admin, folder, child };
-        wait::until("Envoy answers", || http::get(admin, "/server_info")).unwrap();
-        envoy
+        let mut process = e2e::envoy::Envoy::start(&folder, "envoy", bootstrap).unwrap();
+        let admin = process.admin();
+        process.wait_until("Envoy answers", || http::get(admin, "/server_info")).unwrap();
+        Self { admin, _process: process, folder }
     }
 
     /// Replaces the invalid clusters by none.
@@ -56,17 +43,8 @@ impl Envoy {
 
     fn replace(&self, kind: &str) {
         // Envoy watches for moves.
-        let new = self.folder.path().join("new");
-        fs::write(&new, r#"{"version_info": "2", "resources": []}"#).unwrap();
-        fs::rename(&new, Path::new(self.folder.path()).join(kind)).unwrap();
-    }
-}
-
-impl Drop for Envoy {
-    fn drop(&mut self) {
-        // An error here would hide the test's own.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let new = self.folder.write("new", r#"{"version_info": "2", "resources": []}"#).unwrap();
+        fs::rename(&new, new.with_file_name(kind)).unwrap();
     }
 }
 

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use e2e::mesh_authority::MeshAuthority;
-use rcgen::{CertificateParams, KeyPair};
+use e2e::mesh_authority::{MeshAuthority, WorkloadLeaf};
 
 /// A CA, which signs for both workloads.
 pub(crate) struct Certificates {
@@ -25,9 +24,7 @@ impl Certificates {
 
     /// Writes a certificate with the names of mounted workload certificates.
     pub(crate) fn write(&self, folder: &Path, identity: &str) -> CertificateFiles {
-        let key = KeyPair::generate().unwrap();
-        let request = CertificateParams::default().serialize_request(&key).unwrap().pem().unwrap();
-        let chain = self.authority.sign_workload(&request, identity, LIFETIME).unwrap();
+        let (chain, key) = self.authority.issue(&WorkloadLeaf::new(identity, LIFETIME)).unwrap();
         let write = |name: &str, text: &str| {
             let file = folder.join(name);
             std::fs::write(&file, text).unwrap();
@@ -35,7 +32,7 @@ impl Certificates {
         };
         CertificateFiles {
             chain: write("cert-chain.pem", &chain),
-            key: write("key.pem", &key.serialize_pem()),
+            key: write("key.pem", &key),
             roots: write("root-cert.pem", self.authority.root()),
         }
     }

@@ -3,9 +3,9 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use e2e::envoy;
 use e2e::netns::Namespace;
 use e2e::process::Process;
-use e2e::programs::Programs;
 use e2e::run_folder::RunFolder;
 use serde_json::{Value, json};
 
@@ -37,11 +37,8 @@ fn start_envoy(
         "static_resources": resources,
     });
     let file = folder.write(&format!("handwritten/{name}.json"), bootstrap.to_string()).unwrap();
-    let envoy = Programs::find().unwrap().envoy().unwrap().display().to_string();
-    let file = file.display().to_string();
-    let arguments = [&envoy, "-c", &file, "--disable-hot-restart", "--concurrency", "1"];
     let name = format!("envoy-{name}");
-    pair::start_in(namespace, folder, &name, &arguments)
+    pair::start_in(namespace, folder, &name, &envoy::command(&file).unwrap())
 }
 
 fn client(files: &CertificateFiles) -> Value {

@@ -144,12 +144,15 @@ pub(crate) async fn token_of_a_deleted_pod_is_rejected(control_plane: &ControlPl
     pod.sign(&request, DAY).await?;
     let pods = Api::<Pod>::namespaced(control_plane.admin.clone(), "shop");
     pods.delete(pod.name, &DeleteParams::default().grace_period(0)).await?;
-    // The server and the API server remember accepted tokens for a short time.
-    let rejected =
-        wait::until_async("the token is rejected", async || match pod.sign(&request, DAY).await {
+    // The server and the API server remember accepted tokens for a short time. An attempt costs a
+    // signature, and half a second of delay little.
+    let rejected = wait::until_async("the token is rejected", async || {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        match pod.sign(&request, DAY).await {
             Ok(_) => Err("it is still accepted"),
             rejected => Ok(rejected),
-        });
+        }
+    });
     unauthenticated(rejected.await?, "rejects the token")
 }
 

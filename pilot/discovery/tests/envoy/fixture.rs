@@ -7,10 +7,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::thread;
 
+use e2e::envoy::{self, Ads, Envoy};
 use e2e::http;
 use e2e::port::free_port;
 use e2e::process::Process;
-use e2e::programs::Programs;
 use e2e::run_folder::RunFolder;
 use e2e::wait::{self, until};
 use rustix::process::Signal;
@@ -60,9 +60,8 @@ pub(crate) struct Fixture {
     grpc: SocketAddr,
     debug: SocketAddr,
     monitoring: SocketAddr,
-    admin: SocketAddr,
     server: Process,
-    envoy: Option<Process>,
+    envoy: Option<Envoy>,
 }
 
 impl Fixture {
@@ -76,7 +75,7 @@ impl Fixture {
         let directory = tempfile::tempdir().unwrap();
         write(directory.path(), mesh);
         let grpc = local(grpc);
-        let [debug, monitoring, admin] = [(); 3].map(|()| local(free_port().unwrap()));
+        let [debug, monitoring] = [(); 2].map(|()| local(free_port().unwrap()));
         // Without an agent, Envoy has no certificate.
         let settings = folder.write(SETTINGS, "enableAutoMtls: false\n").unwrap();
         let arguments = [
@@ -90,8 +89,7 @@ impl Fixture {
         ];
         let program = Path::new(env!("CARGO_BIN_EXE_pilot-discovery"));
         let server = Process::start(&folder, "pilot-discovery", program, arguments).unwrap();
-        let mut fixture =
-            Self { folder, directory, grpc, debug, monitoring, admin, server, envoy: None };
+        let mut fixture = Self { folder, directory, grpc, debug, monitoring, server, envoy: None };
         fixture.wait_until_ready();
         fixture
     }
@@ -112,11 +110,14 @@ impl Fixture {
 
     /// Starts Envoy as a proxy of this type.
     pub(crate) fn start_envoy_as(&mut self, kind: &str) {
-        let file = self.folder.write("envoy.json", self.bootstrap(kind).to_string()).unwrap();
-        let envoy = Programs::find().unwrap().envoy().unwrap();
-        let file = file.display().to_string();
-        let arguments = ["-c", &file, "--disable-hot-restart", "--concurrency", "1"];
-        self.envoy = Some(Process::start(&self.folder, "envoy", &envoy, arguments).unwrap());
+        let node = json!({
+            "id": format!("{kind}~127.0.0.1~client-1.shop~shop.svc.cluster.local"),
+            "cluster": "client",
+            "metadata": {"INTERCEPTION_MODE": "NONE"},
+        });
+        let address = envoy::socket_address(self.grpc);
+        let bootstrap = envoy::ads_bootstrap(&node, &address, Ads::Delta);
+        self.envoy = Some(Envoy::start(&self.folder, "envoy", bootstrap).unwrap());
     }
 
     /// Terminates the program, which has to end well, and starts it again.
@@ -163,55 +164,23 @@ impl Fixture {
         self.server.said().unwrap()
     }
 
+    fn running_envoy(&self) -> &Envoy {
+        self.envoy.as_ref().expect("Envoy runs")
+    }
+
     /// Reads a page of Envoy's admin interface.
     pub(crate) fn admin(&self, path: &str) -> Result<String, String> {
-        let page = http::get(self.admin, path).and_then(http::Response::expect_ok);
-        page.map_err(|error| format!("{error:#}"))
+        self.running_envoy().get(path).map_err(|error| format!("{error:#}"))
     }
 
     /// Checks that Envoy has rejected nothing and waits for nothing.
     pub(crate) fn is_at_rest(&self) {
-        let page = http::get(self.admin, "/stats").unwrap().expect_ok().unwrap();
+        let page = self.running_envoy().get("/stats").unwrap();
         for (name, value) in page.lines().filter_map(|line| line.split_once(": ")) {
             if name.ends_with("update_rejected") || name.contains("warming") {
                 assert_eq!(value, "0", "{name}");
             }
         }
-    }
-
-    fn bootstrap(&self, kind: &str) -> Value {
-        let http2 = json!({"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
-            "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-            "explicit_http_config": {"http2_protocol_options": {}},
-        }});
-        let address = |address: SocketAddr| json!({"socket_address": {"address": address.ip(), "port_value": address.port()}});
-        let ads = json!({"ads": {}, "resource_api_version": "V3", "initial_fetch_timeout": "0s"});
-        json!({
-            "node": {
-                "id": format!("{kind}~127.0.0.1~client-1.shop~shop.svc.cluster.local"),
-                "cluster": "client",
-                "metadata": {"INTERCEPTION_MODE": "NONE"},
-            },
-            "admin": {"address": address(self.admin)},
-            "dynamic_resources": {
-                "ads_config": {
-                    "api_type": "DELTA_GRPC",
-                    "transport_api_version": "V3",
-                    "set_node_on_first_message_only": true,
-                    "grpc_services": [{"envoy_grpc": {"cluster_name": "xds"}}],
-                },
-                "cds_config": ads,
-                "lds_config": ads,
-            },
-            "static_resources": {"clusters": [{
-                "name": "xds",
-                "type": "STATIC",
-                "typed_extension_protocol_options": http2,
-                "load_assignment": {"cluster_name": "xds", "endpoints": [
-                    {"lb_endpoints": [{"endpoint": {"address": address(self.grpc)}}]},
-                ]},
-            }]},
-        })
     }
 }
 

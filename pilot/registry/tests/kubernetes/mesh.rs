@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::api_servers::ApiServers;
+use e2e::objects::Objects;
 use e2e::wait;
-use http::{Method, Request};
-use kube::Client;
 use pilot_registry::event::{Event, Update};
 use pilot_registry::files;
 use pilot_registry::hostname::Hostname;
@@ -21,7 +20,7 @@ use tokio::task::AbortHandle;
 
 pub(crate) struct Mesh {
     pub(crate) servers: ApiServers,
-    clients: [Client; 2],
+    objects: [Objects; 2],
     watched: Shared,
     watch: AbortHandle,
 }
@@ -84,9 +83,9 @@ async fn watch(servers: &ApiServers, settling: Duration) -> Result<(Shared, Abor
 
 impl Mesh {
     pub(crate) async fn start(servers: ApiServers) -> Result<Self> {
-        let clients = [servers.admin(0).await?, servers.admin(1).await?];
+        let objects = [Objects::new(&servers, 0).await?, Objects::new(&servers, 1).await?];
         let (watched, watch) = watch(&servers, SETTLING).await?;
-        let mesh = Self { servers, clients, watched, watch };
+        let mesh = Self { servers, objects, watched, watch };
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
         mesh.apply(0, "/api/v1/namespaces/shop", &namespace).await?;
@@ -184,32 +183,17 @@ impl Mesh {
     }
 
     pub(crate) async fn get(&self, server: usize, path: &str) -> Result<Value> {
-        let request = Request::builder().uri(path).body(Vec::new())?;
-        Ok(self.clients[server].request(request).await?)
+        self.objects[server].get(path).await
     }
 
     /// Creates or changes an object.
     pub(crate) async fn apply(&self, server: usize, path: &str, object: &Value) -> Result<()> {
-        let request = Request::builder()
-            .method(Method::PATCH)
-            .uri(format!("{path}?fieldManager=test&force=true"))
-            .header("content-type", "application/apply-patch+yaml")
-            .body(object.to_string().into_bytes())?;
-        self.clients[server].request::<Value>(request).await.with_context(|| path.to_owned())?;
-        Ok(())
+        self.objects[server].apply(path, object).await
     }
 
     /// Deletes an object, if it is there.
     pub(crate) async fn delete(&self, server: usize, path: &str) -> Result<()> {
-        let request = Request::builder()
-            .method(Method::DELETE)
-            .uri(format!("{path}?gracePeriodSeconds=0"))
-            .body(Vec::new())?;
-        match self.clients[server].request::<Value>(request).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(error)) if error.code == 404 => Ok(()),
-            Err(error) => Err(error).with_context(|| path.to_owned()),
-        }
+        self.objects[server].delete(path).await
     }
 
     pub(crate) async fn node(&self, name: &str, zone: &str) -> Result<()> {

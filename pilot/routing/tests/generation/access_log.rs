@@ -1,12 +1,9 @@
 //! Formats of access logs: our verdict is the one of the real Envoy.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
+use e2e::envoy::Envoy;
 use e2e::http;
-use e2e::port::free_port;
-use e2e::process::Process;
-use e2e::programs::Programs;
 use e2e::run_folder::RunFolder;
 use pilot_routing::access_log::{check_text, check_value};
 use serde_json::{Value, json};
@@ -30,20 +27,15 @@ fn formats_are_valid_if_envoy_takes_them() {
 /// Envoy's errors about listeners with these formats.
 fn verdicts(formats: &[Value]) -> Vec<Option<String>> {
     let folder = RunFolder::of_process().unwrap();
-    let admin = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
     let listeners: Vec<_> = formats.iter().enumerate().map(listener).collect();
     let file = folder.write("listeners.json", json!({"resources": listeners}).to_string()).unwrap();
     let bootstrap = json!({
         "node": {"id": "test", "cluster": "test"},
-        "admin": {"address": {"socket_address":
-            {"address": admin.ip().to_string(), "port_value": admin.port()}}},
         "dynamic_resources": {"lds_config": {"path_config_source": {"path": file}}},
         "static_resources": {"clusters": [{"name": "none", "type": "STATIC"}]},
     });
-    let file = folder.write("bootstrap.json", bootstrap.to_string()).unwrap().display().to_string();
-    let envoy = Programs::find().unwrap().envoy().unwrap();
-    let arguments = ["-c", &file, "--disable-hot-restart", "--concurrency", "1", "-l", "critical"];
-    let mut envoy = Process::start(&folder, "envoy", &envoy, arguments).unwrap();
+    let mut envoy = Envoy::start(&folder, "envoy", bootstrap).unwrap();
+    let admin = envoy.admin();
     let dump = || -> anyhow::Result<BTreeMap<String, Option<String>>> {
         let page = http::get(admin, "/config_dump?resource=dynamic_listeners")?.expect_ok()?;
         let dump: Value = serde_json::from_str(&page)?;

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use anyhow::{Context as _, Result};
+use e2e::mesh_authority::MeshAuthority;
 use e2e::netns::Namespace;
 use pilot_routing::envoy::REVISION;
 use pilot_xds::session::Version;
@@ -13,12 +14,12 @@ use crate::cases::cases;
 use crate::consistency::worlds;
 use crate::pods::UNCAPTURED;
 use crate::proxy::Proxy;
-use crate::server::Authority;
+use crate::server::secrets;
 use crate::world::World;
 
 #[test]
 fn envoy_accepts_every_case() {
-    let authority = Authority::create();
+    let authority = MeshAuthority::create().unwrap();
     let mut goldens = String::new();
     for (name, world) in cases() {
         let golden = load(&authority, &world).with_context(|| name.to_owned());
@@ -36,7 +37,7 @@ fn envoy_accepts_every_case() {
 
 #[test]
 fn envoy_accepts_random_meshes() {
-    let authority = Authority::create();
+    let authority = MeshAuthority::create().unwrap();
     let mut runner = TestRunner::deterministic();
     for number in 0..RANDOM_MESHES {
         let world = worlds().new_tree(&mut runner).unwrap().current();
@@ -51,10 +52,10 @@ const RANDOM_MESHES: usize = 16;
 const KEPT: &[&str] =
     &["permissive", "permissive-dual", "aliases", "headless", "no-capture", "router"];
 
-fn load(authority: &Authority, world: &World) -> Result<serde_json::Value> {
+fn load(authority: &MeshAuthority, world: &World) -> Result<serde_json::Value> {
     let namespace = Rc::new(Namespace::create()?);
     let resources = world.resources();
-    let secrets = authority.secrets("spiffe://cluster.local/ns/shop/sa/web");
+    let secrets = secrets(authority, "spiffe://cluster.local/ns/shop/sa/web")?;
     let mut proxy = Proxy::start(namespace, UNCAPTURED, &resources, &secrets)?;
     proxy.settle(&resources)?;
     proxy.golden(&resources)

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::thread;
 
 use anyhow::{Context as _, Result, bail};
+use e2e::mesh_authority::MeshAuthority;
 use e2e::netns::{Namespace, Owner};
 use e2e::wait;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::Secret;
@@ -17,7 +18,7 @@ use tonic::transport::Endpoint;
 
 use crate::istio_init::istio_init;
 use crate::proxy::Proxy;
-use crate::server::{Authority, grpc_application};
+use crate::server::{grpc_application, secrets};
 use crate::world::World;
 
 /// A pod with a sidecar.
@@ -55,11 +56,11 @@ impl Pods {
                 namespace.ip(&format!("route add default via {address}"))?;
             }
         }
-        let authority = Authority::create();
+        let authority = MeshAuthority::create()?;
         let [one, two] = namespaces;
         Ok(Self {
-            client: Pod::start(one, client.0, &authority.secrets(client.1))?,
-            server: Pod::start(two, server.0, &authority.secrets(server.1))?,
+            client: Pod::start(one, client.0, &secrets(&authority, client.1)?)?,
+            server: Pod::start(two, server.0, &secrets(&authority, server.1)?)?,
         })
     }
 }

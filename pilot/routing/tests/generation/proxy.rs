@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
+use e2e::envoy::{self, Ads};
 use e2e::http;
 use e2e::netns::{Namespace, Owner};
 use e2e::process::Process;
@@ -35,16 +36,14 @@ impl Proxy {
         let socket = folder.folder("xds")?.join("socket");
         let rejections = server::serve(&socket, resources, secrets);
         let file = folder.write("envoy.json", bootstrap(&socket).to_string())?;
-        let envoy = Programs::find()?.envoy()?.display().to_string();
-        let file = file.display().to_string();
+        let envoy = envoy::command(&file)?;
         let enter = ["netns", "exec", namespace.name()];
         let (uid, gid) = (format!("--reuid={}", owner.uid), format!("--regid={}", owner.gid));
         let user = ["setpriv", &uid, &gid, "--clear-groups"];
         let rights =
             ["--inh-caps=+net_admin,+dac_override", "--ambient-caps=+net_admin,+dac_override"];
-        let arguments =
-            [&envoy, "-c", &file, "--disable-hot-restart", "--concurrency", "1", "-l", "warning"];
-        let words = enter.iter().chain(&user).chain(&rights).chain(&arguments);
+        let words = enter.iter().chain(&user).chain(&rights).copied();
+        let words = words.chain(envoy.iter().map(String::as_str));
         let ip = Programs::find()?.system("ip")?;
         let process = Process::start(&folder, "envoy", &ip, words)?;
         Ok(Self { process, rejections, namespace, _folder: folder })
@@ -160,45 +159,23 @@ fn endpoints(dump: &Value, resources: &Resources) -> Vec<Value> {
 }
 
 fn bootstrap(socket: &Path) -> Value {
-    let http2 = json!({"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
-        "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-        "explicit_http_config": {"http2_protocol_options": {}},
-    }});
-    let cluster = |name: &str| {
-        let address = json!({"pipe": {"path": socket}});
-        json!({
-            "name": name, "type": "STATIC", "typed_extension_protocol_options": http2,
-            "load_assignment": {"cluster_name": name, "endpoints": [
-                {"lb_endpoints": [{"endpoint": {"address": address}}]},
-            ]},
-        })
-    };
-    let ads = json!({"ads": {}, "resource_api_version": "V3", "initial_fetch_timeout": "0s"});
+    let node = json!({"id": "sidecar~127.0.0.1~web-1.shop~cluster.local", "cluster": "web.shop"});
+    let socket = envoy::pipe(socket.display());
+    let mut bootstrap = envoy::ads_bootstrap(&node, &socket, Ads::Delta);
+    let clusters = bootstrap["static_resources"]["clusters"].as_array_mut();
+    clusters.into_iter().for_each(|all| all.push(envoy::http2_cluster("sds-grpc", &socket)));
     // Listeners of the agent's bootstrap, whose ports no generated listener may take.
-    let own = |port: u16| {
+    let own = [15021, 15090, 16021].map(|port: u16| {
         json!({
             "name": port.to_string(),
-            "address": {"socket_address": {"address": "0.0.0.0", "port_value": port}},
+            "address": envoy::socket_address(SocketAddr::from(([0, 0, 0, 0], port))),
             "filter_chains": [{}],
         })
-    };
-    let admin = json!({"socket_address": {"address": "127.0.0.1", "port_value": ADMIN_PORT}});
-    json!({
-        "node": {"id": "sidecar~127.0.0.1~web-1.shop~cluster.local", "cluster": "web.shop"},
-        "admin": {"address": admin},
-        "dynamic_resources": {
-            "ads_config": {
-                "api_type": "DELTA_GRPC", "transport_api_version": "V3",
-                "set_node_on_first_message_only": true,
-                "grpc_services": [{"envoy_grpc": {"cluster_name": "xds-grpc"}}],
-            },
-            "cds_config": ads, "lds_config": ads,
-        },
-        "static_resources": {
-            "clusters": [cluster("xds-grpc"), cluster("sds-grpc")],
-            "listeners": [own(15021), own(15090), own(16021)],
-        },
-    })
+    });
+    bootstrap["static_resources"]["listeners"] = json!(own);
+    let admin = SocketAddr::from(([127, 0, 0, 1], ADMIN_PORT));
+    bootstrap["admin"] = json!({"address": envoy::socket_address(admin)});
+    bootstrap
 }
 
 const ADMIN_PORT: u16 = 15000;

@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
+use anyhow::Result;
+use e2e::mesh_authority::{MeshAuthority, WorkloadLeaf};
 use envoy_types::pb::envoy::config::core::v3::DataSource;
 use envoy_types::pb::envoy::config::core::v3::data_source::Specifier;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::secret::Type;
@@ -24,9 +27,6 @@ use envoy_types::pb::google::protobuf::Any;
 use pilot_routing::envoy;
 use pilot_xds::type_urls::{CLUSTER, ENDPOINT, LISTENER, ROUTE, SECRET};
 use prost::Message;
-use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair, SanType,
-};
 use tokio::net::UnixListener;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
@@ -34,49 +34,27 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::world::Resources;
 
-/// CA of the test's mesh.
-pub(crate) struct Authority {
-    root: String,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-impl Authority {
-    pub(crate) fn create() -> Self {
-        let mut params = CertificateParams::new([]).unwrap();
-        params.distinguished_name.push(DnType::OrganizationName, "cluster.local");
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        let key = KeyPair::generate().unwrap();
-        let root = params.self_signed(&key).unwrap().pem();
-        Self { root, issuer: Issuer::new(params, key) }
-    }
-
-    /// Secrets of a proxy with this identity.
-    pub(crate) fn secrets(&self, identity: &str) -> [Secret; 2] {
-        let mut params = CertificateParams::default();
-        // The name of the CA would make this certificate look self-signed.
-        params.distinguished_name = DistinguishedName::new();
-        params.subject_alt_names = vec![SanType::URI(identity.try_into().unwrap())];
-        let key = KeyPair::generate().unwrap();
-        let leaf = params.signed_by(&key, &self.issuer).unwrap().pem();
-        let inline = |text: String| {
-            let specifier = Some(Specifier::InlineString(text));
-            Some(DataSource { specifier, ..DataSource::default() })
-        };
-        let certificate = TlsCertificate {
-            certificate_chain: inline(leaf),
-            private_key: inline(key.serialize_pem()),
-            ..TlsCertificate::default()
-        };
-        let roots = CertificateValidationContext {
-            trusted_ca: inline(self.root.clone()),
-            ..CertificateValidationContext::default()
-        };
-        let secret = |name: &str, kind| Secret { name: name.to_owned(), r#type: Some(kind) };
-        [
-            secret("default", Type::TlsCertificate(certificate)),
-            secret("ROOTCA", Type::ValidationContext(roots)),
-        ]
-    }
+/// Secrets of a proxy with this identity.
+pub(crate) fn secrets(authority: &MeshAuthority, identity: &str) -> Result<[Secret; 2]> {
+    let (chain, key) = authority.issue(&WorkloadLeaf::new(identity, DAY))?;
+    let inline = |text: String| {
+        let specifier = Some(Specifier::InlineString(text));
+        Some(DataSource { specifier, ..DataSource::default() })
+    };
+    let certificate = TlsCertificate {
+        certificate_chain: inline(chain),
+        private_key: inline(key),
+        ..TlsCertificate::default()
+    };
+    let roots = CertificateValidationContext {
+        trusted_ca: inline(authority.root().to_owned()),
+        ..CertificateValidationContext::default()
+    };
+    let secret = |name: &str, kind| Secret { name: name.to_owned(), r#type: Some(kind) };
+    Ok([
+        secret("default", Type::TlsCertificate(certificate)),
+        secret("ROOTCA", Type::ValidationContext(roots)),
+    ])
 }
 
 /// Errors of NACKs.
@@ -264,3 +242,5 @@ pub(crate) fn grpc_application(listener: std::net::TcpListener) {
         });
     });
 }
+
+const DAY: Duration = Duration::from_secs(24 * 3600);

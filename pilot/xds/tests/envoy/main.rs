@@ -8,10 +8,9 @@ mod server;
 
 use std::net::SocketAddr;
 
+use e2e::envoy::{self, Ads, Envoy};
 use e2e::http;
 use e2e::port::free_port;
-use e2e::process::Process;
-use e2e::programs::Programs;
 use e2e::run_folder::RunFolder;
 use e2e::wait::until;
 use pilot_xds::service::Variant;
@@ -40,8 +39,8 @@ fn follows(variant: Variant) {
     let first = state("a").cluster("a", 1).endpoints("a", &[one]);
     let server = Server::start(local(free_port().unwrap()), first);
     let folder = RunFolder::of_process().unwrap();
-    let admin = local(free_port().unwrap());
-    let mut envoy = start_envoy(&folder, server.address, admin, variant);
+    let mut envoy = start_envoy(&folder, server.address, variant);
+    let admin = envoy.admin();
     let answers = || answer(listen, "/", "one").map_err(anyhow::Error::msg);
     envoy.wait_until("the first answer", answers).unwrap();
 
@@ -146,47 +145,14 @@ fn local(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))
 }
 
-fn start_envoy(
-    folder: &RunFolder,
-    server: SocketAddr,
-    admin: SocketAddr,
-    variant: Variant,
-) -> Process {
-    let api_type = match variant {
-        Variant::Delta => "DELTA_GRPC",
-        Variant::StateOfTheWorld => "GRPC",
+/// Starts Envoy with all resources from a server.
+fn start_envoy(folder: &RunFolder, server: SocketAddr, variant: Variant) -> Envoy {
+    let ads = match variant {
+        Variant::Delta => Ads::Delta,
+        Variant::StateOfTheWorld => Ads::StateOfTheWorld,
     };
-    let http2 = json!({"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
-        "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-        "explicit_http_config": {"http2_protocol_options": {}},
-    }});
-    let address = |address: SocketAddr| json!({"socket_address": {"address": address.ip(), "port_value": address.port()}});
-    let ads = json!({"ads": {}, "resource_api_version": "V3", "initial_fetch_timeout": "0s"});
-    let bootstrap = json!({
-        "node": {"id": "sidecar~127.0.0.1~web-1.shop~shop.svc.cluster.local", "cluster": "web"},
-        "admin": {"address": address(admin)},
-        "dynamic_resources": {
-            "ads_config": {
-                "api_type": api_type,
-                "transport_api_version": "V3",
-                "set_node_on_first_message_only": true,
-                "grpc_services": [{"envoy_grpc": {"cluster_name": "xds"}}],
-            },
-            "cds_config": ads,
-            "lds_config": ads,
-        },
-        "static_resources": {"clusters": [{
-            "name": "xds",
-            "type": "STATIC",
-            "typed_extension_protocol_options": http2,
-            "load_assignment": {"cluster_name": "xds", "endpoints": [
-                {"lb_endpoints": [{"endpoint": {"address": address(server)}}]},
-            ]},
-        }]},
-    });
-    let file = folder.write("envoy.json", bootstrap.to_string()).unwrap();
-    let envoy = Programs::find().unwrap().envoy().unwrap();
-    let file = file.display().to_string();
-    let arguments = ["-c", &file, "--disable-hot-restart", "--concurrency", "1"];
-    Process::start(folder, "envoy", &envoy, arguments).unwrap()
+    let node =
+        json!({"id": "sidecar~127.0.0.1~web-1.shop~shop.svc.cluster.local", "cluster": "web"});
+    let bootstrap = envoy::ads_bootstrap(&node, &envoy::socket_address(server), ads);
+    Envoy::start(folder, "envoy", bootstrap).unwrap()
 }

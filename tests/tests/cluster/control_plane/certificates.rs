@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use e2e::mesh_authority::MeshAuthority;
+use e2e::mesh_authority::{MeshAuthority, WorkloadLeaf};
 use serde::Deserialize;
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
@@ -31,7 +31,7 @@ impl CertificateService {
         let identity = identity(request.metadata())?;
         let SigningRequest { csr, validity_duration } = request.get_ref();
         let lifetime = Duration::from_secs(u64::try_from(*validity_duration).unwrap_or_default());
-        let signed = self.authority.sign_workload(csr, &identity, lifetime);
+        let signed = self.authority.sign(csr, &WorkloadLeaf::new(&identity, lifetime));
         let signed = signed.map_err(|error| Status::invalid_argument(format!("{error:#}")))?;
         Ok(SigningResponse { cert_chain: vec![signed, self.authority.root().to_owned()] })
     }

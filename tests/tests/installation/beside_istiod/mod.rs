@@ -34,7 +34,7 @@ pub(crate) fn revision_beside_istiod_shares_its_root_alone(fixture: &Fixture) ->
     let rendered = MESH.render_over(&fixture.programs, "mesh")?;
     fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
     let mut ours = Program::of_manifests(fixture, &rendered, &ca)?;
-    let injector = Injector::of_manifests(fixture, &rendered)?;
+    let mut injector = Injector::of_manifests(fixture, &rendered)?;
     fixture.until_published("istio-sidecar-injector-canary")?;
 
     // Pods of both namespaces get our control plane; those of istiod's do not reach our injector.
@@ -98,7 +98,8 @@ pub(crate) fn revision_beside_istiod_shares_its_root_alone(fixture: &Fixture) ->
     program::writes_concern_own_objects_alone(fixture, &audited)?;
     let delete = ["delete", "--ignore-not-found", "--wait=false", "--filename", "-"];
     fixture.kubectl().must_with_input(delete, &rendered)?;
-    drop((ours, injector));
+    drop(ours);
+    injector.process.stop()?;
     before.are_unchanged(fixture).context("since ours was deleted")?;
     peer.sign(fixture, &peer::istiods(&istiod, &ca))
 }
