@@ -162,8 +162,9 @@ fn bootstrap(socket: &Path) -> Value {
     let node = json!({"id": "sidecar~127.0.0.1~web-1.shop~cluster.local", "cluster": "web.shop"});
     let socket = envoy::pipe(socket.display());
     let mut bootstrap = envoy::ads_bootstrap(&node, &socket, Ads::Delta);
-    let clusters = bootstrap["static_resources"]["clusters"].as_array_mut();
-    clusters.into_iter().for_each(|all| all.push(envoy::http2_cluster("sds-grpc", &socket)));
+    if let Some(clusters) = bootstrap["static_resources"]["clusters"].as_array_mut() {
+        clusters.push(envoy::http2_cluster("sds-grpc", &socket));
+    }
     // Listeners of the agent's bootstrap, whose ports no generated listener may take.
     let own = [15021, 15090, 16021].map(|port: u16| {
         json!({
