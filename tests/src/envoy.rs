@@ -128,4 +128,5 @@ pub fn pipe(path: impl Display) -> Value {
     json!({"pipe": {"path": path.to_string()}})
 }
 
-const CONTROL_PLANE: &str = "xds-grpc";
+/// Cluster of the control plane in [`ads_bootstrap`].
+pub const CONTROL_PLANE: &str = "xds-grpc";

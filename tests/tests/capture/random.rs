@@ -8,9 +8,10 @@ impl Random {
     /// Small seeds that are close to each other begin alike without it.
     pub(crate) fn new(seed: u64, test: &str) -> Self {
         let bytes = seed.to_le_bytes();
-        let mixed = bytes.iter().chain(test.as_bytes()).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3_u64)
-        });
+        let mixed =
+            bytes.iter().chain(test.as_bytes()).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+                (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3_u64)
+            });
         Self(mixed | 1)
     }
 

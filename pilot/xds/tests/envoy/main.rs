@@ -124,7 +124,7 @@ fn clusters(admin: SocketAddr, names: &[&str]) -> Result<(), String> {
     let page = page.map_err(|error| error.to_string())?;
     let mut found: Vec<_> = page.lines().filter_map(|line| line.split("::").next()).collect();
     found.dedup();
-    found.retain(|name| *name != "xds");
+    found.retain(|name| *name != envoy::CONTROL_PLANE);
     found.sort_unstable();
     if found == names { Ok(()) } else { Err(format!("{found:?}")) }
 }
