@@ -63,6 +63,7 @@ impl ApiServer {
 }
 
 /// Keys for signing and verifying tokens of service accounts.
+#[derive(Debug)]
 pub(crate) struct ServiceAccountKeys {
     pub(crate) private: PathBuf,
     pub(crate) public: PathBuf,

@@ -12,7 +12,7 @@ use crate::programs::{Programs, repository};
 use crate::tool;
 
 /// Parts of a kustomization: the components in their order, and the names for those that need one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Composition {
     /// Folders of `manifests/components`.
     pub components: &'static [&'static str],

@@ -5,6 +5,8 @@ use k8s_openapi::api::certificates::v1::{
     CertificateSigningRequest, CertificateSigningRequestStatus,
 };
 use k8s_openapi::{ByteString, List};
+use kube::Client;
+use kube::api::{Api, ListParams, PostParams};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, DnType, IsCa, Issuer,
     KeyPair, KeyUsagePurpose,
@@ -46,25 +48,46 @@ impl Signer {
             serde_json::from_str(&found).context("reading certificate signing requests")?;
         let mut signed = 0;
         for mut request in found.items {
-            let is_ours = request.spec.signer_name == self.name;
-            let status =
-                request.status.get_or_insert_with(CertificateSigningRequestStatus::default);
-            let mut conditions = status.conditions.iter().flatten();
-            let is_approved = conditions.any(|condition| condition.type_ == "Approved");
-            if !is_ours || !is_approved || status.certificate.is_some() {
-                continue;
+            if self.sign(&mut request)? {
+                let name = request.metadata.name.as_deref().context("a request without a name")?;
+                let path = format!("{REQUESTS}/{name}/status");
+                let replace = ["replace", "--raw", &path, "--filename", "-"];
+                kubectl.must_with_input(replace, &serde_json::to_string(&request)?)?;
+                signed += 1;
             }
-            let pem = std::str::from_utf8(&request.spec.request.0).context("a request in PEM")?;
-            let mut asked = CertificateSigningRequestParams::from_pem(pem)?;
-            set_validity(&mut asked.params);
-            status.certificate = Some(ByteString(asked.signed_by(&self.issuer)?.pem().into()));
-            let name = request.metadata.name.as_deref().context("a request without a name")?;
-            let path = format!("{REQUESTS}/{name}/status");
-            let replace = ["replace", "--raw", &path, "--filename", "-"];
-            kubectl.must_with_input(replace, &serde_json::to_string(&request)?)?;
-            signed += 1;
         }
         Ok(signed)
+    }
+
+    /// Signs as [`Signer::sign_approved`], with the permissions of a client.
+    pub async fn sign_approved_with(&self, client: &Client) -> Result<usize> {
+        let requests = Api::<CertificateSigningRequest>::all(client.clone());
+        let mut signed = 0;
+        for mut request in requests.list(&ListParams::default()).await? {
+            if self.sign(&mut request)? {
+                let name = request.metadata.name.as_deref().context("a request without a name")?;
+                requests.replace_status(name, &PostParams::default(), &request).await?;
+                signed += 1;
+            }
+        }
+        Ok(signed)
+    }
+
+    /// Sets the certificate of a request that is for this signer and approved. Returns `false` if
+    /// it is not, or has a certificate.
+    fn sign(&self, request: &mut CertificateSigningRequest) -> Result<bool> {
+        let is_ours = request.spec.signer_name == self.name;
+        let status = request.status.get_or_insert_with(CertificateSigningRequestStatus::default);
+        let mut conditions = status.conditions.iter().flatten();
+        let is_approved = conditions.any(|condition| condition.type_ == "Approved");
+        if !is_ours || !is_approved || status.certificate.is_some() {
+            return Ok(false);
+        }
+        let pem = std::str::from_utf8(&request.spec.request.0).context("a request in PEM")?;
+        let mut asked = CertificateSigningRequestParams::from_pem(pem)?;
+        set_validity(&mut asked.params);
+        status.certificate = Some(ByteString(asked.signed_by(&self.issuer)?.pem().into()));
+        Ok(true)
     }
 }
 

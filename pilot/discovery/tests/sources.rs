@@ -7,7 +7,7 @@ use std::path::Path;
 
 use e2e::api_servers::ApiServers;
 use e2e::http;
-use e2e::objects::Objects;
+use e2e::objects_by_path::ObjectsByPath;
 use e2e::port::free_port;
 use e2e::process::Process;
 use e2e::programs::{Programs, repository};
@@ -67,7 +67,7 @@ fn settings_and_policies_follow_the_api_server() {
 /// API servers with one store. The program knows the first.
 struct Cluster {
     servers: ApiServers,
-    objects: [Objects; 2],
+    objects: [ObjectsByPath; 2],
     runtime: Runtime,
 }
 
@@ -75,7 +75,7 @@ impl Cluster {
     fn start(programs: &Programs) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let servers = ApiServers::start(programs, 2).unwrap();
-        let objects = |index| runtime.block_on(Objects::new(&servers, index)).unwrap();
+        let objects = |index| runtime.block_on(ObjectsByPath::new(&servers, index)).unwrap();
         let objects = [objects(0), objects(1)];
         let cluster = Self { servers, objects, runtime };
         for name in ["istio-system", "shop"] {

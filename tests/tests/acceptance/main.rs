@@ -1,9 +1,9 @@
 //! Invariants of certificates and admission: two API servers on one store, real injectors with the
 //! permissions and the configuration of `manifests/`, pods created all the time.
 //!
-//! Each case prints its counts. The cases run one after the other on the main thread, which the
-//! programs' lives depend on. They run in a network namespace of this process, in which Services
-//! have their own addresses and ports. `make soak` runs the same cases with long times.
+//! Each case prints its counts. Two cases run side by side, each with API servers and in a network
+//! namespace, in which Services have their own addresses and ports. `make soak` runs them one after
+//! the other with long times, and further ones.
 
 mod access;
 mod balancer;
@@ -29,12 +29,12 @@ mod starting;
 mod upgrade;
 mod wrong_clock;
 
-use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::Result;
 use e2e::failure;
+use e2e::fixture_pool::FixturePool;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use fixture::Fixture;
@@ -43,61 +43,44 @@ use shared::Shared;
 
 fn main() -> Result<ExitCode> {
     let mut arguments = Arguments::from_args();
+    let pace = Pace::of_environment()?;
     if arguments.list {
-        return Ok(libtest_mimic::run(&arguments, trials(None)).exit_code());
+        return Ok(libtest_mimic::run(&arguments, trials(pace, None)).exit_code());
     }
-    if std::env::var_os(IN_NAMESPACE).is_none() {
-        bail!("{}", enter_namespace());
-    }
-    for command in
-        [["link", "set", "lo", "up"].as_slice(), &["address", "add", SERVICES, "dev", "lo"]]
-    {
-        let status = Command::new("ip").args(command).status().context("starting ip")?;
-        ensure!(status.success(), "ip {command:?}: {status}");
-    }
-    arguments.test_threads = Some(1);
-    let shared = Arc::new(Shared::start(Pace::of_environment()?)?);
-    let conclusion = libtest_mimic::run(&arguments, trials(Some(&shared)));
-    drop(shared);
+    arguments.test_threads = Some(pace.side_by_side);
+    let pool = Arc::new(FixturePool::new(pace.side_by_side, move || Shared::start(pace)));
+    let conclusion = libtest_mimic::run(&arguments, trials(pace, Some(&pool)));
+    drop(pool);
     Ok(conclusion.exit_code())
 }
 
-/// Re-executes this process in a network namespace of its own. Returns the error if it could not.
-fn enter_namespace() -> String {
-    let program = match std::env::current_exe() {
-        Ok(program) => program,
-        Err(error) => return error.to_string(),
-    };
-    let mut command = Command::new("unshare");
-    command.args(["--net", "--"]).arg(program).args(std::env::args_os().skip(1));
-    format!("unshare: {}", command.env(IN_NAMESPACE, "1").exec())
-}
-
-/// Lists the cases in the order in which they run.
+/// Lists the cases in the order in which they start, the longest first.
 macro_rules! cases {
-    ($shared:expr, $($module:ident :: $case:ident)*) => {
+    ($pool:expr, $($module:ident :: $case:ident)*) => {
         vec![$({
-            let shared = $shared.map(Arc::clone);
+            let pool = $pool.map(Arc::clone);
             let name = concat!(stringify!($module), "::", stringify!($case));
             Trial::test(name, move || {
-                let shared = shared.ok_or("it was only listed")?;
-                let played = shared.runtime().block_on(async {
-                    let mut fixture = Fixture::set(&shared, stringify!($case)).await?;
+                let pool = pool.ok_or("it was only listed")?;
+                let played = pool.run(|shared| shared.runtime().block_on(async {
+                    let mut fixture = Fixture::set(shared, stringify!($case)).await?;
                     $module::$case(&mut fixture).await.map_err(|error| fixture.explain(&error))
-                });
+                }));
                 played.map_err(|error| Failed::from(failure::tell(name, &error)))
             })
         }),*]
     };
 }
 
-fn trials(shared: Option<&Arc<Shared>>) -> Vec<Trial> {
-    cases![shared,
-        starting::cold_start_serves_once_the_configuration_is_applied
-        starting::five_simultaneous_replicas_create_one_ca
-        rotation::consecutive_rotations_fail_no_admission
+fn trials(pace: Pace, pool: Option<&Arc<FixturePool<Shared>>>) -> Vec<Trial> {
+    let mut trials = cases![pool,
+        wrong_clock::clock_half_an_hour_off_fails_no_admission
         rotation::replica_killed_during_a_rotation_fails_no_admission
         rotation::hanging_api_server_during_a_rotation_is_harmless
+        rights::missing_permission_affects_nothing_else
+        clock::replica_frozen_past_its_leaf_expiry_serves_at_once
+        starting::cold_start_serves_once_the_configuration_is_applied
+        starting::five_simultaneous_replicas_create_one_ca
         secret::deleted_or_damaged_secret_is_restored
         secret::expired_ca_is_replaced_at_startup
         bundle::wiped_bundle_is_repaired_by_one_write
@@ -109,20 +92,17 @@ fn trials(shared: Option<&Arc<Shared>>) -> Vec<Trial> {
         files::file_replacement_under_load_fails_no_handshake
         upgrade::secret_without_annotations_is_adopted_with_its_ca
         upgrade::foreign_secret_becomes_usable_and_keeps_its_data
-        clock::replica_frozen_past_its_leaf_expiry_serves_at_once
-        wrong_clock::clock_half_an_hour_off_fails_no_admission
         wrong_clock::clock_two_hours_off_creates_no_ca
         rights::every_permission_is_used_and_none_is_missing
-        rights::missing_permission_affects_nothing_else
         server::reviews_are_fast_and_none_fails
         server::slow_idle_and_invalid_clients_affect_no_others
         pod_security::pod_security_rejection_includes_our_warnings
         server::rolling_restart_fails_no_admission
         client_certificate::only_api_servers_with_a_valid_certificate_are_served
         excluded_pods::cluster_can_recover_without_any_replica
-    ]
+    ];
+    if pace.with_aging {
+        trials.extend(cases![pool, rotation::consecutive_rotations_fail_no_admission]);
+    }
+    trials
 }
-
-const IN_NAMESPACE: &str = "OUTRIGGER_ACCEPTANCE_IN_NAMESPACE";
-/// This namespace has every address of the range.
-const SERVICES: &str = "10.96.0.0/24";

@@ -1,10 +1,12 @@
-//! State shared by all cases: API servers, a namespace for pods, the Service.
+//! State shared by cases that run one after the other: API servers, a namespace for pods, the
+//! Service.
 
 use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use e2e::api_servers::ApiServers;
+use e2e::netns::Namespace;
 use e2e::programs::{Programs, repository};
 use kube::Client;
 use tokio::runtime::Runtime;
@@ -27,10 +29,15 @@ pub(crate) struct Shared {
     pub(crate) base: String,
     pub(crate) webhook: String,
     runtime: Runtime,
+    _network: Namespace,
 }
 
 impl Shared {
+    /// Starts it in a network namespace of its own, in which the calling thread stays.
     pub(crate) fn start(pace: Pace) -> Result<Self> {
+        let network = Namespace::create()?;
+        network.ip(&format!("address add {SERVICES} dev lo"))?;
+        network.enter()?;
         let programs = Programs::find()?;
         let injector = programs.own("sidecar-injector")?;
         let client = ClientIdentity::create()?;
@@ -57,8 +64,18 @@ impl Shared {
         let kubectl = servers.kubectl();
         kubectl.must_with_input(["apply", "--server-side", "--filename", "-"], &base)?;
         kubectl.must_with_input(["apply", "--filename", "-"], PODS)?;
-        let shared =
-            Self { servers, admins, balancer, client, pace, injector, base, webhook, runtime };
+        let shared = Self {
+            servers,
+            admins,
+            balancer,
+            client,
+            pace,
+            injector,
+            base,
+            webhook,
+            runtime,
+            _network: network,
+        };
         // Every API server must know the account before a replica sends a request.
         for right in [("secrets", "create"), ("mutatingwebhookconfigurations", "patch")] {
             shared.runtime.block_on(access::until_allowed(&shared, right, true))?;
@@ -72,6 +89,8 @@ impl Shared {
 }
 
 const API_SERVERS: usize = 2;
+/// The network namespace has every address of the range.
+const SERVICES: &str = "10.96.0.0/24";
 /// A namespace for pods, and the objects of Istio that the injector reads if they exist.
 const PODS: &str = r#"
 {"apiVersion": "v1", "kind": "Namespace",

@@ -7,6 +7,10 @@ use anyhow::{Context, Result, ensure};
 use e2e::port::free_port;
 use e2e::process::Process;
 use e2e::{http, wait};
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Error;
+use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::fixture::Fixture;
@@ -43,10 +47,18 @@ impl Deployments {
     }
 }
 
+impl Drop for Deployments {
+    /// Kills the servers: their shutdown takes a second, which no page waits for.
+    fn drop(&mut self) {
+        for server in self.0.values_mut() {
+            // One that has ended is as good.
+            let _ = server.kill();
+        }
+    }
+}
+
 fn list(fixture: &Fixture, kind: &str) -> Result<Vec<Value>> {
-    let get = ["get", kind, "--namespace=istio-system", "--output=json"];
-    let mut found: Value = serde_json::from_str(&fixture.kubectl().must(get)?)?;
-    Ok(found["items"].as_array_mut().map(std::mem::take).unwrap_or_default())
+    fixture.runtime.block_on(fixture.objects.list(kind, NAMESPACE))
 }
 
 /// Starts a server with the flags and the account of its Deployment, and waits until it is ready.
@@ -59,9 +71,8 @@ fn start(fixture: &Fixture, name: &str, deployment: &Value) -> Result<Option<Pro
         return Ok(None);
     };
     let account = pod["serviceAccountName"].as_str().context("a server has an account")?;
-    let token = ["create", "token", account, "--namespace=istio-system", "--duration=1h"];
-    let token = fixture.kubectl().must(token)?;
-    let kubeconfig = fixture.servers.kubeconfig(0, account, token.trim())?;
+    let token = fixture.runtime.block_on(fixture.objects.token(NAMESPACE, account))?;
+    let kubeconfig = fixture.servers.kubeconfig(0, account, &token)?;
     let service = service(fixture, deployment)?;
     // The first installation has the usual port, for readers of its pages; others have none left.
     let port = if name == server.program { server.port } else { free_port()? };
@@ -114,14 +125,11 @@ fn all_pods_exist(fixture: &Fixture) -> Result<()> {
 /// Fails while an entry of the webhook configurations of a Deployment has no `caBundle`.
 fn expect_bundles(fixture: &Fixture, deployment: &Value) -> Result<()> {
     for name in args(deployment).filter_map(|arg| arg.strip_prefix("--webhook-configuration=")) {
-        let get = ["get", "mutatingwebhookconfiguration", name, "--ignore-not-found"];
-        let configuration = fixture.kubectl().must(get.iter().chain(&["--output=json"]))?;
-        if !configuration.is_empty() {
-            let configuration: Value = serde_json::from_str(&configuration)?;
-            let mut entries = configuration["webhooks"].as_array().into_iter().flatten();
-            let is_trusted = entries.all(|entry| entry["clientConfig"]["caBundle"].is_string());
-            ensure!(is_trusted, "{name}: not yet");
-        }
+        let all = Api::<MutatingWebhookConfiguration>::all(fixture.admin.clone());
+        let configuration = fixture.runtime.block_on(all.get_opt(name))?;
+        let mut entries = configuration.and_then(|found| found.webhooks).into_iter().flatten();
+        let is_trusted = entries.all(|entry| entry.client_config.ca_bundle.is_some());
+        ensure!(is_trusted, "{name}: not yet");
     }
     Ok(())
 }
@@ -138,10 +146,13 @@ fn make_pods_ready(fixture: &Fixture) -> Result<()> {
         // For longer than `minReadySeconds`.
         let since = "2000-01-01T00:00:00Z";
         let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": since});
-        let status = json!({"status": {"phase": "Running", "conditions": [ready]}}).to_string();
-        let patch = ["patch", "pod", name, "--namespace=istio-system", "--subresource=status"];
-        let answer = fixture.kubectl().run(patch.iter().copied().chain(["--patch", &status]))?;
-        ensure!(answer.succeeded || answer.stderr.contains("NotFound"), "{}", answer.stderr);
+        let status = json!({"status": {"phase": "Running", "conditions": [ready]}});
+        let pods = Api::<Pod>::namespaced(fixture.admin.clone(), NAMESPACE);
+        let (how, patch) = (PatchParams::default(), Patch::Strategic(status));
+        match fixture.runtime.block_on(pods.patch_status(name, &how, &patch)) {
+            Err(Error::Api(status)) if status.code == 404 => {}
+            patched => drop(patched?),
+        }
     }
     Ok(())
 }
@@ -164,8 +175,7 @@ static SERVERS: [Server; 2] = [
                 format!("--httpsAddr={service}:443"),
                 format!("--adminAddr={ready}"),
                 format!("--probeAddr=127.0.0.1:{}", free_port()?),
-                // Nothing calls a server whose Deployment is gone.
-                "--shutdown-delay=0s".to_owned(),
+                "--shutdown-delay=1s".to_owned(),
             ])
         },
         port: 15014,
@@ -184,3 +194,4 @@ static SERVERS: [Server; 2] = [
         path: "/ready",
     },
 ];
+const NAMESPACE: &str = "istio-system";

@@ -4,8 +4,8 @@
 //! `pages/NAME/` has the files that a page names. Its scripts `ANCHOR.sh` prepare what the section
 //! with that anchor takes for granted; `before.sh` belongs to the beginning of the page.
 //!
-//! The pages run one after the other on the main thread, which the programs' lives depend on, in a
-//! network namespace in which Services have their own addresses and ports.
+//! Some pages run side by side, each with an API server and in a network namespace, in which
+//! Services have their own addresses and ports.
 
 mod deployments;
 mod fixture;
@@ -18,12 +18,11 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use e2e::failure;
+use e2e::fixture_pool::FixturePool;
 use e2e::markdown::{Page, has_extension, tracked};
-use e2e::netns::Namespace;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use fixture::Fixture;
-use not_run::Exceptions;
 
 fn main() -> Result<ExitCode> {
     let mut arguments = Arguments::from_args();
@@ -36,41 +35,30 @@ fn main() -> Result<ExitCode> {
     if arguments.list {
         return Ok(libtest_mimic::run(&arguments, trials(pages, None)).exit_code());
     }
-    arguments.test_threads = Some(1);
-    let network = Namespace::create()?;
-    network.ip(&format!("address add {SERVICES} dev lo"))?;
-    network.enter()?;
-    let fixture = Arc::new(Fixture::start()?);
-    let conclusion = libtest_mimic::run(&arguments, trials(pages, Some(&fixture)));
-    drop(fixture);
+    arguments.test_threads = Some(SIDE_BY_SIDE);
+    let fixtures = Arc::new(FixturePool::new(SIDE_BY_SIDE, Fixture::start));
+    let conclusion = libtest_mimic::run(&arguments, trials(pages, Some(&fixtures)));
+    drop(fixtures);
     Ok(conclusion.exit_code())
 }
 
-type PageTest = Box<dyn Fn(&Fixture) -> Result<()> + Send>;
-
-fn trials(pages: Vec<Page>, fixture: Option<&Arc<Fixture>>) -> Vec<Trial> {
-    let exceptions = Arc::<Exceptions>::default();
-    let trial = |name: String, run: PageTest| {
-        let fixture = fixture.map(Arc::clone);
+fn trials(pages: Vec<Page>, fixtures: Option<&Arc<FixturePool<Fixture>>>) -> Vec<Trial> {
+    let unused = not_run::expect_each_names_a_command(&pages);
+    let exceptions = Trial::test("each_exception_names_a_command", || {
+        unused.map_err(|error| Failed::from(format!("{error:#}")))
+    });
+    let page = |page: Page| {
+        let fixtures = fixtures.map(Arc::clone);
+        let name = page.path.clone();
         Trial::test(name.clone(), move || {
-            let fixture = fixture.ok_or("it was only listed")?;
-            run(&fixture).map_err(|error| Failed::from(failure::tell(&name, &error)))
+            let fixtures = fixtures.ok_or("it was only listed")?;
+            let result = fixtures.run(move |fixture| story::run(fixture, &page));
+            result.map_err(|error| Failed::from(failure::tell(&name, &error)))
         })
     };
-    let mut trials: Vec<_> = pages
-        .into_iter()
-        .map(|page| {
-            let exceptions = Arc::clone(&exceptions);
-            let name = page.path.clone();
-            trial(name, Box::new(move |fixture| story::run(fixture, &page, &exceptions)))
-        })
-        .collect();
-    let last = "each_exception_names_a_command".to_owned();
-    trials.push(trial(last, Box::new(move |_| exceptions.expect_all_used())));
-    trials
+    pages.into_iter().map(page).chain([exceptions]).collect()
 }
 
 /// Pages with commands for users and contributors.
 const PAGES: [&str; 2] = [":(glob)*.md", "docs"];
-/// The address range of Services.
-const SERVICES: &str = "10.96.0.0/24";
+const SIDE_BY_SIDE: usize = 2;

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
+use e2e::markdown::Page;
 use e2e::netns::succeed;
 use e2e::programs::repository;
+use e2e::shown_command::commands;
 use serde_json::Value;
 
 use crate::fixture::{Fixture, OWN};
@@ -29,7 +30,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("kind load", "there is no container engine"),
     (
         "kubectl -n istio-cni rollout status",
-        "needs a node with shared mounts: tests/tests/cluster/cni.rs runs the agent",
+        "needs a node with shared mounts: tests/tests/node/cni.rs runs the agent",
     ),
     ("kubectl -n istio-system delete daemonset", "needs Istio's node agent"),
     ("kubectl -n istio-system logs", "needs a node"),
@@ -37,7 +38,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("kubectl -n shop rollout status", "needs a node"),
     ("kubectl debug", "needs a node"),
     ("kubectl drain", "needs a node"),
-    ("kubectl exec", "needs a node: the stories in tests/tests/cluster run such commands"),
+    ("kubectl exec", "needs a node: the stories in tests/tests/node run such commands"),
     ("kubectl logs", "needs a node"),
     ("oras cp", "needs a registry"),
     ("packaging/push.sh", "needs a registry"),
@@ -48,42 +49,38 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("sudo dpkg", "changes the machine"),
 ];
 
-/// Exceptions that pages have used.
-#[derive(Default)]
-pub(crate) struct Exceptions(Mutex<BTreeSet<&'static str>>);
-
-impl Exceptions {
-    /// Checks a command that does not run. Returns `false` for one that has to run.
-    pub(crate) fn check(&self, fixture: &Fixture, command: &str) -> Result<bool> {
-        let is_variable = |word: &&str| word.contains('=') && !word.starts_with('-');
-        let words: Vec<_> = command.split_whitespace().skip_while(is_variable).collect();
-        match words[..] {
-            ["make", target, ..] => return check_target(target).map(|()| true),
-            ["cargo", ..] => return check_cargo(&words).map(|()| true),
-            _ => {}
-        }
-        let Some((beginning, _)) = NOT_RUN.iter().find(|(begins, _)| command.starts_with(begins))
-        else {
-            return Ok(false);
-        };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(*beginning);
-        if words[0] == "kubectl" || OWN.contains(&words[0]) {
-            check_flags(fixture, &words)?;
-        }
-        Ok(true)
+/// Checks a command that does not run. Returns `false` for one that has to run.
+pub(crate) fn check(fixture: &Fixture, command: &str) -> Result<bool> {
+    let is_variable = |word: &&str| word.contains('=') && !word.starts_with('-');
+    let words: Vec<_> = command.split_whitespace().skip_while(is_variable).collect();
+    match words[..] {
+        ["make", target, ..] => return check_target(target).map(|()| true),
+        ["cargo", ..] => return check_cargo(&words).map(|()| true),
+        _ => {}
     }
-
-    /// Fails for an exception that no page needs.
-    pub(crate) fn expect_all_used(&self) -> Result<()> {
-        let used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let unused: Vec<_> = NOT_RUN
-            .iter()
-            .map(|(begins, _)| *begins)
-            .filter(|begins| !used.contains(begins))
-            .collect();
-        ensure!(unused.is_empty(), "no page has a command that begins with {unused:?}");
-        Ok(())
+    if exception(command).is_none() {
+        return Ok(false);
     }
+    if words[0] == "kubectl" || OWN.contains(&words[0]) {
+        check_flags(fixture, &words)?;
+    }
+    Ok(true)
+}
+
+/// Fails for an exception that no page needs.
+pub(crate) fn expect_each_names_a_command(pages: &[Page]) -> Result<()> {
+    let parts = pages.iter().flat_map(|page| &page.parts);
+    let used: BTreeSet<_> =
+        parts.flat_map(commands).filter_map(|shown| exception(&shown.text)).collect();
+    let unused: Vec<_> =
+        NOT_RUN.iter().map(|(begins, _)| *begins).filter(|begins| !used.contains(begins)).collect();
+    ensure!(unused.is_empty(), "no page has a command that begins with {unused:?}");
+    Ok(())
+}
+
+/// Returns the beginning of the commands to which a command belongs that does not run.
+fn exception(command: &str) -> Option<&'static str> {
+    NOT_RUN.iter().map(|(begins, _)| *begins).find(|begins| command.starts_with(begins))
 }
 
 /// Checks that the help of a command has each of its flags. What follows `--`, and another program

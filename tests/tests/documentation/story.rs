@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::markdown::{Page, Part, has_extension};
@@ -12,7 +14,7 @@ use e2e::shown_command::{ShownCommand, commands};
 
 use crate::deployments::Deployments;
 use crate::fixture::Fixture;
-use crate::not_run::Exceptions;
+use crate::not_run;
 use crate::shell::Shell;
 
 /// True if the page has a block of commands.
@@ -21,7 +23,7 @@ pub(crate) fn has_commands(page: &Page) -> bool {
 }
 
 /// Runs the commands of a page in a new shell and an empty cluster. The error has all differences.
-pub(crate) fn run(fixture: &Fixture, page: &Page, exceptions: &Exceptions) -> Result<()> {
+pub(crate) fn run(fixture: &Fixture, page: &Page) -> Result<()> {
     fixture.clear()?;
     let mut story = Story::begin(fixture, page)?;
     story.prepare("before")?;
@@ -32,7 +34,7 @@ pub(crate) fn run(fixture: &Fixture, page: &Page, exceptions: &Exceptions) -> Re
             Part::Code { language, text, .. } if language == "yaml" => story.write(text)?,
             part @ Part::Code { .. } => {
                 for shown in commands(part) {
-                    if let Err(error) = story.tell(&shown, exceptions) {
+                    if let Err(error) = story.tell(&shown) {
                         wrong.push(format!("line {}: `{}`: {error:#}", shown.line, shown.text));
                     }
                 }
@@ -86,15 +88,20 @@ impl<'a> Story<'a> {
         fs::write(self.shell.folder().join(name), text).with_context(|| format!("writing {name}"))
     }
 
-    fn tell(&mut self, shown: &ShownCommand, exceptions: &Exceptions) -> Result<()> {
-        if exceptions.check(self.fixture, &shown.text)? {
+    fn tell(&mut self, shown: &ShownCommand) -> Result<()> {
+        if not_run::check(self.fixture, &shown.text)? {
             return Ok(());
         }
         let may_change = ["kubectl", "helm"].iter().any(|tool| shown.text.contains(tool));
         if std::mem::replace(&mut self.is_changed, may_change) {
             self.deployments.reconcile(self.fixture)?;
         }
-        let answer = self.shell.run(&shown.text)?;
+        let mut answer = self.shell.run(&shown.text)?;
+        // A reader is not as fast.
+        while answer.code != 0 && answer.output.contains(TOO_EARLY) {
+            thread::sleep(Duration::from_millis(50));
+            answer = self.shell.run(&shown.text)?;
+        }
         if shown.output.is_some() {
             return shown.compare(&answer.output);
         }
@@ -102,6 +109,9 @@ impl<'a> Story<'a> {
         Ok(())
     }
 }
+
+/// kubectl restarts a Deployment once a second.
+const TOO_EARLY: &str = "if restart has already been triggered within the past second";
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let mut cp = Command::new("cp");

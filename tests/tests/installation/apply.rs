@@ -168,14 +168,7 @@ fn server_side(fixture: &Fixture, rendered: &str) -> Result<()> {
 
 /// Returns the live object of each document.
 fn live(fixture: &Fixture, rendered: &str) -> Result<Vec<Value>> {
-    let found = items(&fixture.kubectl().must_with_input(
-        ["get", "--output=json", "--show-managed-fields", "--filename=-"],
-        rendered,
-    )?)?;
-    let names = |one: &Value| (one["kind"].clone(), one["metadata"]["name"].clone());
-    let wanted = documents(rendered)?;
-    ensure!(wanted.iter().map(names).eq(found.iter().map(names)), "other objects came back");
-    Ok(found)
+    fixture.runtime.block_on(fixture.objects.live(&documents(rendered)?))
 }
 
 /// Returns the objects of a list.

@@ -30,7 +30,7 @@ pub(crate) fn release_is_installed_upgraded_and_uninstalled(fixture: &Fixture) -
     ensure!(!said.contains("set global.hub"), "it is set: {said}");
     let mut injector = Injector::of_manifests(fixture, &manifest("mesh")?)?;
     let published = fixture.until_published(CONFIGURATION)?;
-    let client = pods::client(fixture)?;
+    let client = fixture.admin.clone();
     pods::namespace(fixture, "istio-pods", "istio-injection=enabled")?;
     let tag = fixture.runtime.block_on(pods::until_injected(&client, "istio-pods"))?;
     ensure!(tag == "1.2.3", "the image has the tag {tag}");

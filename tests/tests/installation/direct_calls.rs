@@ -16,16 +16,11 @@ pub(crate) fn anonymous_call_changes_nothing_and_reveals_no_secret(
     fixture: &Fixture,
 ) -> Result<()> {
     let rendered = fixture.render(Composition::new(&[]))?;
-    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    fixture.apply(&rendered)?;
     let injector = Injector::of_manifests(fixture, &rendered)?;
     fixture.until_published("istio-sidecar-injector")?;
-    let address = fixture.kubectl().must([
-        "get",
-        "service",
-        "sidecar-injector",
-        "--namespace=istio-system",
-        "--output=jsonpath={.spec.clusterIP}",
-    ])?;
+    let service = fixture.get("service", "sidecar-injector")?;
+    let address = service["spec"]["clusterIP"].as_str().context("a Service has an address")?;
     let mut config = Config::new(format!("https://{address}:443").parse()?);
     // This caller does not know the CA.
     config.accept_invalid_certs = true;

@@ -5,6 +5,9 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use e2e::manifests::Composition;
 use e2e::wait;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::fixture::{Fixture, document, documents};
@@ -27,7 +30,7 @@ pub(crate) fn pods_are_injected_while_certificates_are_replaced(fixture: &Fixtur
 fn replaced(fixture: &Fixture, composition: Composition, revision: &str) -> Result<()> {
     let rendered = fixture.render(composition)?;
     fixture.make_namespace()?;
-    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    fixture.apply(&rendered)?;
     let deployment = documents(&rendered)?.into_iter().find(|one| one["kind"] == "Deployment");
     let deployment = deployment.context("there is no Deployment")?;
     let name = deployment["metadata"]["name"].as_str().context("a Deployment has a name")?;
@@ -42,7 +45,7 @@ fn replaced(fixture: &Fixture, composition: Composition, revision: &str) -> Resu
     trust(fixture, &configuration, &first.read("ca.crt")?)?;
     let mut mounted = Mounted::of_pod(fixture, pod)?;
     let injector = Injector::of_mounted(fixture, &deployment, &mounted)?;
-    let client = pods::client(fixture)?;
+    let client = fixture.admin.clone();
     pods::namespace(fixture, "istio-apps", &format!("istio.io/rev={revision}"))?;
     fixture.runtime.block_on(pods::until_injected(&client, "istio-apps"))?;
     let stream = Stream::start(fixture, &client, &["istio-apps"]);
@@ -96,9 +99,8 @@ fn keep(fixture: &Fixture, secret: &str, certificate: &Issued, key: &Issued) -> 
         "metadata": {"name": secret, "namespace": "istio-system"},
         "data": data,
     });
-    let apply = ["apply", "--server-side", "--field-manager=cert-manager-certificates-issuing"];
-    let args = [&apply[..], &["--filename", "-"]].concat();
-    fixture.kubectl().must_with_input(args, &secret.to_string()).map(drop)
+    let manager = "cert-manager-certificates-issuing";
+    fixture.runtime.block_on(fixture.objects.apply_as(manager, &[secret]))
 }
 
 /// Writes `caBundle` as cert-manager's injector does, without applying the object.
@@ -110,15 +112,14 @@ pub(crate) fn trust(fixture: &Fixture, configuration: &str, pem: &str) -> Result
             json!({"op": "add", "path": path, "value": bundle})
         })
         .collect();
-    let args = [
-        "patch",
-        "mutatingwebhookconfiguration",
-        configuration,
-        "--field-manager=cert-manager-cainjector",
-        "--type=json",
-        &format!("--patch={}", Value::Array(patch)),
-    ];
-    fixture.kubectl().must(args).map(drop)
+    let how = PatchParams {
+        field_manager: Some("cert-manager-cainjector".to_owned()),
+        ..PatchParams::default()
+    };
+    let patch = Patch::<()>::Json(serde_json::from_value(Value::Array(patch))?);
+    let configurations = Api::<MutatingWebhookConfiguration>::all(fixture.admin.clone());
+    fixture.runtime.block_on(configurations.patch(configuration, &how, &patch))?;
+    Ok(())
 }
 
 fn expiry(injector: &Injector) -> Result<u64> {

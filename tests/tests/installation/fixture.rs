@@ -1,15 +1,19 @@
-//! Fixture of all tests: an API server, the controller that empties deleted namespaces, programs.
+//! Fixture of a test: an API server, the controller that empties deleted namespaces, programs.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
 use e2e::api_servers::ApiServers;
 use e2e::kubectl::Kubectl;
 use e2e::manifests::Composition;
-use e2e::namespace_cleanup::Leftovers;
+use e2e::netns::Namespace;
+use e2e::objects::Objects;
 use e2e::process::Process;
 use e2e::programs::Programs;
 use e2e::wait;
+use kube::Client;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
@@ -18,105 +22,107 @@ pub(crate) struct Fixture {
     pub(crate) servers: ApiServers,
     pub(crate) injector: PathBuf,
     pub(crate) runtime: Runtime,
-    leftovers: Leftovers,
+    /// Client of the administrator.
+    pub(crate) admin: Client,
+    /// The administrator's requests.
+    pub(crate) objects: Objects,
     _controllers: Process,
+    _network: Namespace,
 }
 
 impl Fixture {
+    /// Starts it in a network namespace of its own, in which the calling thread stays.
     pub(crate) fn start() -> Result<Self> {
+        let network = Namespace::create()?;
+        network.ip(&format!("address add {SERVICES} dev lo\naddress add {PODS} dev lo"))?;
+        network.enter()?;
         let programs = Programs::find()?;
         let injector = programs.own("sidecar-injector")?;
-        let routing = ["--enable-aggregator-routing=true".to_owned()];
-        let servers = ApiServers::start_each(&programs, &[&[], &routing])?;
-        let controllers = Process::start(
-            servers.folder(),
-            "kube-controller-manager",
-            &programs.kubernetes("kube-controller-manager")?,
-            [
-                format!("--kubeconfig={}", servers.admin_kubeconfig().display()),
-                "--controllers=namespace-controller,garbage-collector-controller".to_owned(),
-                "--leader-elect=false".to_owned(),
-                "--secure-port=0".to_owned(),
-            ],
+        let servers = ApiServers::start(&programs, 1)?;
+        let controllers = servers.controller_manager(
+            &programs,
+            "namespace-controller,garbage-collector-controller",
+            &[],
         )?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()
             .context("making a runtime")?;
-        let kubectl = servers.kubectl();
-        kubectl.must_with_input(["apply", "--filename", "-"], &others_kinds())?;
-        for kind in OTHERS_KINDS {
-            let (plural, group) = (kind.2, kind.0);
-            let name = format!("crd/{plural}.{group}");
-            kubectl.must(["wait", "--for=condition=Established", &name])?;
-        }
-        let leftovers =
-            runtime.block_on(async { Leftovers::new(servers.admin(0).await?).await })?;
-        Ok(Self { programs, servers, injector, runtime, leftovers, _controllers: controllers })
+        let admin = runtime.block_on(servers.admin(0))?;
+        let discover = || Objects::discover(admin.clone());
+        let definitions = definitions_of_others();
+        runtime.block_on(async { discover().await?.apply(&definitions).await })?;
+        // Kinds are served a moment after their definition.
+        let objects = wait::until("the kinds of others are served", || {
+            let objects = runtime.block_on(discover())?;
+            for (_, kind, _) in OTHERS_KINDS {
+                runtime.block_on(objects.list(kind, ""))?;
+            }
+            anyhow::Ok(objects)
+        })?;
+        Ok(Self {
+            programs,
+            servers,
+            injector,
+            runtime,
+            admin,
+            objects,
+            _controllers: controllers,
+            _network: network,
+        })
     }
 
     pub(crate) fn kubectl(&self) -> &Kubectl {
         self.servers.kubectl()
     }
 
+    /// Renders a composition, once for all tests.
     pub(crate) fn render(&self, composition: Composition) -> Result<String> {
-        composition.render(&self.programs)
+        static RENDERED: Mutex<BTreeMap<Composition, String>> = Mutex::new(BTreeMap::new());
+        let all = || RENDERED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(rendered) = all().get(&composition) {
+            return Ok(rendered.clone());
+        }
+        let rendered = composition.render(&self.programs)?;
+        all().insert(composition, rendered.clone());
+        Ok(rendered)
+    }
+
+    /// Applies documents as the administrator.
+    pub(crate) fn apply(&self, rendered: &str) -> Result<()> {
+        self.runtime.block_on(self.objects.apply(&documents(rendered)?))
     }
 
     /// Creates the Namespace, which some compositions leave to the user.
     pub(crate) fn make_namespace(&self) -> Result<()> {
-        self.kubectl().must_with_input(["apply", "--filename", "-"], NAMESPACE_ALONE).map(drop)
+        self.apply(NAMESPACE_ALONE)
     }
 
     /// Deletes everything that an earlier test has left.
     pub(crate) fn clear(&self) -> Result<()> {
-        let left = |kinds: &str| -> Result<Vec<String>> {
-            let listed = self.kubectl().must(["get", kinds, "--output=name"])?;
-            let is_ours = |name: &&str| {
-                ["injector", "istio", "pilot-discovery"].iter().any(|part| name.contains(part))
-            };
-            Ok(listed.lines().filter(is_ours).map(str::to_owned).collect())
+        let is_ours = |name: &String| {
+            ["injector", "istio", "pilot-discovery"].iter().any(|part| name.contains(part))
         };
-        let cluster_wide = left(
-            "mutatingwebhookconfigurations,validatingwebhookconfigurations,\
-             validatingadmissionpolicies,validatingadmissionpolicybindings,clusterroles,\
-             clusterrolebindings",
-        )?;
-        if !cluster_wide.is_empty() {
-            let delete = [vec!["delete".to_owned()], cluster_wide].concat();
-            self.kubectl().must(delete)?;
-        }
-        for namespace in left("namespaces")? {
-            let name = namespace.trim_start_matches("namespace/");
-            self.runtime.block_on(self.leftovers.delete_namespace(name))?;
-        }
-        Ok(())
+        self.runtime.block_on(async {
+            for kind in CLUSTER_WIDE {
+                for name in self.objects.names(kind).await?.iter().filter(|name| is_ours(name)) {
+                    self.objects.delete(kind, name).await?;
+                }
+            }
+            let mut namespaces = self.objects.names("namespaces").await?;
+            namespaces.retain(is_ours);
+            self.objects.delete_namespaces(&namespaces).await
+        })
     }
 
     /// Returns every object of the API server except events and objects that it creates itself.
-    pub(crate) fn objects(&self) -> Result<std::collections::BTreeSet<String>> {
-        let kinds = self.kubectl().must(["api-resources", "--verbs=list", "--output=name"])?;
-        let kinds: Vec<_> = kinds.lines().filter(|kind| !IGNORED.contains(kind)).collect();
-        let listed = self.kubectl().must([
-            "get",
-            &kinds.join(","),
-            "--all-namespaces",
-            "--output=jsonpath={range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{\"\\n\"}{end}",
-        ])?;
-        Ok(listed.lines().map(str::to_owned).collect())
+    pub(crate) fn objects(&self) -> Result<BTreeSet<String>> {
+        Ok(self.runtime.block_on(self.objects.all(&IGNORED))?.into_iter().collect())
     }
 
     pub(crate) fn get(&self, kind: &str, name: &str) -> Result<Value> {
-        let text = self.kubectl().must([
-            "get",
-            kind,
-            name,
-            "--namespace=istio-system",
-            "--output=json",
-            "--show-managed-fields",
-        ])?;
-        serde_json::from_str(&text).with_context(|| format!("reading {kind} {name}"))
+        self.runtime.block_on(self.objects.get(kind, "istio-system", name))
     }
 
     /// Returns the `caBundle` of each entry of a webhook configuration.
@@ -157,8 +163,8 @@ pub(crate) fn document(rendered: &str, kind: &str, name: &str) -> Result<Value> 
 
 /// Returns definitions of other projects' kinds that accept any field. The tests of manifests check
 /// the fields against those projects' definitions.
-fn others_kinds() -> String {
-    let definitions = OTHERS_KINDS.map(|(group, kind, plural)| {
+fn definitions_of_others() -> Vec<Value> {
+    let definition = |(group, kind, plural): (&str, &str, &str)| {
         let lower = kind.to_lowercase();
         serde_json::json!({
             "apiVersion": "apiextensions.k8s.io/v1",
@@ -177,9 +183,8 @@ fn others_kinds() -> String {
                 }],
             },
         })
-        .to_string()
-    });
-    definitions.join("\n---\n")
+    };
+    OTHERS_KINDS.map(definition).to_vec()
 }
 
 const OTHERS_KINDS: [(&str, &str, &str); 5] = [
@@ -198,6 +203,15 @@ const IGNORED: [&str; 4] = [
     "leases.coordination.k8s.io",
     "componentstatuses",
 ];
-/// The API server that routes to endpoints of Services; the other one connects to their cluster
-/// addresses.
-pub(crate) const AGGREGATING: usize = 1;
+const CLUSTER_WIDE: [&str; 6] = [
+    "mutatingwebhookconfigurations",
+    "validatingwebhookconfigurations",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "clusterroles",
+    "clusterrolebindings",
+];
+/// The address range of Services.
+const SERVICES: &str = "10.96.0.0/24";
+/// The address range of pods with a sidecar.
+const PODS: &str = "10.244.0.0/24";

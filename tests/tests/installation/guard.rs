@@ -1,10 +1,8 @@
 //! The guard policies: they limit a stolen token, and do not affect the injector.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use e2e::kubectl::Answer;
 use e2e::manifests::Composition;
 use e2e::wait;
 use rustix::process::Signal;
@@ -12,18 +10,17 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::fixture::Fixture;
-use crate::injector::{Injector, token, token_in};
+use crate::injector::Injector;
 use crate::pods;
+use crate::thief::{Answer, Dry, Thief};
 
 pub(crate) fn injector_account_can_change_only_ca_bundle(fixture: &Fixture) -> Result<()> {
     let rendered = fixture.render(Composition::new(&[]))?;
-    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    fixture.apply(&rendered)?;
     // More permissions than the manifests grant, so that the policy is what denies.
-    fixture.kubectl().must_with_input(["apply", "--filename", "-"], WIDER)?;
+    fixture.apply(WIDER)?;
     let policy = fixture.get("validatingadmissionpolicy", "sidecar-injector-webhooks")?;
-    let token = token(fixture, "sidecar-injector")?;
-    let kubeconfig = fixture.servers.kubeconfig(0, "thief", &token)?;
-    let thief = Thief { fixture, kubeconfig: &kubeconfig };
+    let thief = Thief::new(fixture, "sidecar-injector")?;
 
     // Policies take effect a moment after they are written. A repeated change would be no change
     // and therefore allowed, so each attempt differs.
@@ -32,9 +29,9 @@ pub(crate) fn injector_account_can_change_only_ca_bundle(fixture: &Fixture) -> R
         let value = seconds.next();
         let change =
             json!([{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": value}]);
-        let answer = thief.patch(&change)?;
+        let answer = thief.patch(NAME, &change, Dry::No)?;
         // A denial because the thief has no permission yet does not count.
-        ensure!(answer.stderr.contains("the injector may"), "not yet: {}", answer.stderr);
+        ensure!(answer.is_denied("the injector may"), "not yet: {answer:?}");
         anyhow::Ok(())
     })?;
     let warnings = fixture.get("validatingadmissionpolicy", "sidecar-injector-webhooks")?;
@@ -44,8 +41,9 @@ pub(crate) fn injector_account_can_change_only_ca_bundle(fixture: &Fixture) -> R
     let bundle = json!("LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg==");
     for entry in 0..4 {
         let path = format!("/webhooks/{entry}/clientConfig/caBundle");
-        let answer = thief.patch(&json!([{"op": "add", "path": path, "value": bundle}]))?;
-        ensure!(answer.succeeded, "caBundle of entry {entry}: {}", answer.stderr);
+        let change = json!([{"op": "add", "path": path, "value": bundle}]);
+        let answer = thief.patch(NAME, &change, Dry::No)?;
+        ensure!(answer.code == 200, "caBundle of entry {entry}: {answer:?}");
     }
     let entry = |field: &str, value: Value| {
         let path = format!("/webhooks/1/{field}");
@@ -87,18 +85,17 @@ pub(crate) fn injector_account_can_change_only_ca_bundle(fixture: &Fixture) -> R
             {"apiVersion": "v1", "kind": "Namespace", "name": "default", "uid": "0"}]}]),
     ];
     for patch in refused {
-        let answer = thief.patch(&patch)?;
-        let is_refused = answer.stderr.contains("the injector may");
-        ensure!(!answer.succeeded && is_refused, "{patch}: {}{}", answer.stdout, answer.stderr);
+        let answer = thief.patch(NAME, &patch, Dry::No)?;
+        ensure!(answer.is_denied("the injector may"), "{patch}: {answer:?}");
     }
-    for (args, input) in [
-        (&["delete", "mutatingwebhookconfiguration", NAME][..], ""),
-        (&["create", "--filename", "-"], OTHER),
-        (&["create", "--filename", "-"], VALIDATING),
+    for (verb, path, body) in [
+        ("delete", format!("{MUTATING}/{NAME}"), json!({})),
+        ("create", MUTATING.to_owned(), other("MutatingWebhookConfiguration")),
+        ("create", VALIDATING.to_owned(), other("ValidatingWebhookConfiguration")),
     ] {
-        let answer = thief.run(args, input)?;
-        let is_refused = answer.stderr.contains("may neither create nor delete");
-        ensure!(!answer.succeeded && is_refused, "{args:?}: {}", answer.stderr);
+        let answer = thief.send(verb, &path, &body, Dry::No)?;
+        let is_denied = answer.is_denied("may neither create nor delete");
+        ensure!(is_denied, "{verb} {path}: {answer:?}");
     }
     // The policies do not bind the administrator, and the injector works.
     let rename = r#"[{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 6}]"#;
@@ -118,42 +115,35 @@ pub(crate) fn injector_account_can_change_only_ca_bundle(fixture: &Fixture) -> R
 
 /// The policies for the account of a revision are created and deleted with the revision.
 pub(crate) fn revision_has_its_own_guard_policies(fixture: &Fixture) -> Result<()> {
-    let apply = ["apply", "--filename", "-"];
     let canary = Composition { components: &["revision"], revision: Some("canary"), tags: &[] };
     let canary = fixture.render(canary)?;
     for rendered in [&fixture.render(Composition::new(&[]))?, &canary] {
-        fixture.kubectl().must_with_input(apply, rendered)?;
+        fixture.apply(rendered)?;
     }
-    let mut thieves = Vec::new();
-    for account in ["sidecar-injector", "sidecar-injector-canary"] {
-        let token = token(fixture, account)?;
-        thieves.push((account, fixture.servers.kubeconfig(0, account, &token)?));
-    }
-    let theft = |(account, kubeconfig): &(&str, PathBuf)| -> Result<Answer> {
-        let thief = Thief { fixture, kubeconfig };
-        let change =
-            r#"[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]"#;
-        let configuration = format!("istio-{account}");
-        let dry = "--dry-run=server";
-        thief.run(&["patch", CONFIGURATION, &configuration, dry, "--type=json", "-p", change], "")
+    let default = Thief::new(fixture, "sidecar-injector")?;
+    let canary = Thief::new(fixture, "sidecar-injector-canary")?;
+    let change = json!([{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]);
+    let thefts = || -> Result<[Answer; 2]> {
+        Ok([
+            default.patch(NAME, &change, Dry::Yes)?,
+            canary.patch("istio-sidecar-injector-canary", &change, Dry::Yes)?,
+        ])
     };
     wait::until("both are held", || {
-        for thief in &thieves {
-            let answer = theft(thief)?;
-            ensure!(answer.stderr.contains("the injector may"), "{thief:?}: {}", answer.stderr);
-        }
+        let answers = thefts()?;
+        let are_denied = answers.iter().all(|answer| answer.is_denied("the injector may"));
+        ensure!(are_denied, "{answers:?}");
         anyhow::Ok(())
     })?;
     // Deletes only the policies of the revision, so that its account still exists.
     let policies = "validatingadmissionpolicies,validatingadmissionpolicybindings";
     fixture.kubectl().must(["delete", policies, "--selector=istio.io/rev=canary"])?;
     wait::until("the revision's account is held no more", || {
-        let answer = theft(&thieves[1])?;
-        ensure!(answer.succeeded, "{}", answer.stderr);
+        let [default, canary] = thefts()?;
+        ensure!(canary.code == 200, "{canary:?}");
+        ensure!(default.is_denied("the injector may"), "the other was held by them: {default:?}");
         anyhow::Ok(())
     })?;
-    let answer = theft(&thieves[0])?;
-    ensure!(answer.stderr.contains("the injector may"), "the other was held by them");
     Ok(())
 }
 
@@ -166,33 +156,25 @@ pub(crate) fn installation_in_another_namespace_is_guarded(fixture: &Fixture) ->
     fs::write(folder.path().join("kustomization.yaml"), kustomization)?;
     let path = folder.path().to_str().context("a path in UTF-8")?;
     fixture.kubectl().must(["apply", "--kustomize", path])?;
-    fixture.kubectl().must_with_input(["apply", "--filename", "-"], NAMESAKE)?;
-    let [ours, theirs] = ["istio-elsewhere", "istio-of-others"].map(|namespace| {
-        let token = token_in(fixture, namespace, "sidecar-injector")?;
-        fixture.servers.kubeconfig(0, namespace, &token)
-    });
-    let (ours, theirs) = (ours?, theirs?);
-    let [ours, theirs] = [&ours, &theirs].map(|kubeconfig| Thief { fixture, kubeconfig });
-    let secret = OTHER_SECRET.replace("NAME", "other");
-    let secret = secret.replace("istio-system", "istio-elsewhere");
-    let create = ["create", "--dry-run=server", "--filename", "-"];
+    fixture.apply(NAMESAKE)?;
+    let thief = |namespace| Thief::in_namespace(fixture, namespace, "sidecar-injector");
+    let (ours, theirs) = (thief("istio-elsewhere")?, thief("istio-of-others")?);
     wait::until("the Secrets are guarded", || {
-        let answer = ours.run(&create, &secret)?;
-        let refusal = "may write no other Secret than sidecar-injector-ca";
-        ensure!(answer.stderr.contains(refusal), "{}", answer.stderr);
+        let answer = ours.create_secret("istio-elsewhere", "other", Dry::Yes)?;
+        let denial = "may write no other Secret than sidecar-injector-ca";
+        ensure!(answer.is_denied(denial), "{answer:?}");
         anyhow::Ok(())
     })?;
-    let own = secret.replace("name: other", "name: sidecar-injector-ca");
-    let answer = ours.run(&create, &own)?;
-    ensure!(answer.succeeded, "its own Secret: {}", answer.stderr);
+    let answer = ours.create_secret("istio-elsewhere", "sidecar-injector-ca", Dry::Yes)?;
+    ensure!(answer.code == 201, "its own Secret: {answer:?}");
     let change = json!([{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 7}]);
     wait::until("the webhook configuration is guarded", || {
-        let answer = ours.patch(&change)?;
-        ensure!(answer.stderr.contains("the injector may"), "{}", answer.stderr);
+        let answer = ours.patch(NAME, &change, Dry::Yes)?;
+        ensure!(answer.is_denied("the injector may"), "{answer:?}");
         anyhow::Ok(())
     })?;
-    let answer = theirs.run(&create, &secret.replace("istio-elsewhere", "istio-of-others"))?;
-    ensure!(answer.succeeded, "an account of others is held: {}", answer.stderr);
+    let answer = theirs.create_secret("istio-of-others", "other", Dry::Yes)?;
+    ensure!(answer.code == 201, "an account of others is held: {answer:?}");
     Ok(())
 }
 
@@ -200,7 +182,7 @@ pub(crate) fn installation_in_another_namespace_is_guarded(fixture: &Fixture) ->
 /// another type. A policy that rejected those would leave the injector without a CA.
 pub(crate) fn secret_with_foreign_owner_is_still_written(fixture: &Fixture) -> Result<()> {
     let rendered = fixture.render(Composition::new(&[]))?;
-    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    fixture.apply(&rendered)?;
     let owner = fixture.get("configmap", "istio")?["metadata"]["uid"].clone();
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret",
@@ -212,7 +194,7 @@ pub(crate) fn secret_with_foreign_owner_is_still_written(fixture: &Fixture) -> R
         },
         "type": "kubernetes.io/tls", "data": {"tls.crt": "", "tls.key": ""},
     });
-    fixture.kubectl().must_with_input(["create", "--filename", "-"], &secret.to_string())?;
+    fixture.runtime.block_on(fixture.objects.create(&secret))?;
     until_secrets_are_guarded(fixture)?;
     let injector = Injector::of_manifests(fixture, &rendered)?;
     fixture.until_published(NAME)?;
@@ -232,7 +214,7 @@ pub(crate) fn secret_turned_into_a_token_is_reported_and_not_written(
     fixture: &Fixture,
 ) -> Result<()> {
     let rendered = fixture.render(Composition::new(&[]))?;
-    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    fixture.apply(&rendered)?;
     until_secrets_are_guarded(fixture)?;
     let injector = Injector::of_manifests(fixture, &rendered)?;
     let published = fixture.until_published(NAME)?;
@@ -252,13 +234,13 @@ pub(crate) fn secret_turned_into_a_token_is_reported_and_not_written(
         "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
         "metadata": {"name": "sidecar-injector-ca", "namespace": "istio-system", "annotations": account},
     });
-    fixture.kubectl().must_with_input(["create", "--filename", "-"], &other.to_string())?;
+    fixture.runtime.block_on(fixture.objects.create(&other))?;
     injector.process.signal(Signal::CONT)?;
     injector.until_it_says("may not write the token of an account; delete this Secret")?;
     let kept = fixture.get("secret", "sidecar-injector-ca")?;
     ensure!(kept["data"].is_null() && kept["metadata"]["annotations"] == account, "{kept}");
     ensure!(fixture.until_published(NAME)? == published, "another CA was published");
-    let client = pods::client(fixture)?;
+    let client = fixture.admin.clone();
     pods::namespace(fixture, "istio-tokens", "istio-injection=enabled")?;
     fixture.runtime.block_on(pods::until_injected(&client, "istio-tokens"))?;
 
@@ -273,38 +255,35 @@ pub(crate) fn secret_turned_into_a_token_is_reported_and_not_written(
 }
 
 fn until_secrets_are_guarded(fixture: &Fixture) -> Result<()> {
-    let token = token(fixture, "sidecar-injector")?;
-    let kubeconfig = fixture.servers.kubeconfig(0, "thief", &token)?;
-    let thief = Thief { fixture, kubeconfig: &kubeconfig };
-    let mut tries = 0;
+    let thief = Thief::new(fixture, "sidecar-injector")?;
     wait::until("the policy is in force", || {
-        tries += 1;
-        let other = OTHER_SECRET.replace("NAME", &format!("other-{tries}"));
-        let answer = thief.run(&["create", "--filename", "-"], &other)?;
-        ensure!(answer.stderr.contains("may write no other Secret"), "{}", answer.stderr);
+        let answer = thief.create_secret("istio-system", "other", Dry::Yes)?;
+        ensure!(answer.is_denied("may write no other Secret"), "{answer:?}");
         anyhow::Ok(())
     })
 }
 
-struct Thief<'a> {
-    fixture: &'a Fixture,
-    kubeconfig: &'a Path,
+impl Thief<'_> {
+    fn patch(&self, configuration: &str, patch: &Value, dry: Dry) -> Result<Answer> {
+        self.send("patch", &format!("{MUTATING}/{configuration}"), patch, dry)
+    }
+
+    fn create_secret(&self, namespace: &str, name: &str, dry: Dry) -> Result<Answer> {
+        let path = format!("/api/v1/namespaces/{namespace}/secrets");
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}});
+        self.send("create", &path, &secret, dry)
+    }
 }
 
-impl Thief<'_> {
-    fn patch(&self, patch: &Value) -> Result<Answer> {
-        self.run(&["patch", CONFIGURATION, NAME, "--type=json", "--patch", &patch.to_string()], "")
-    }
-
-    fn run(&self, args: &[&str], input: &str) -> Result<Answer> {
-        let kubeconfig = self.kubeconfig.to_str().context("a path in UTF-8")?;
-        // The later flag counts.
-        let args = [args, &["--kubeconfig", kubeconfig]].concat();
-        self.fixture.kubectl().run_with_input(args, input)
-    }
+/// Returns a webhook configuration without entries.
+fn other(kind: &str) -> Value {
+    json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind,
+           "metadata": {"name": "other-injector"}})
 }
 
 const CONFIGURATION: &str = "mutatingwebhookconfiguration";
+const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 const NAME: &str = "istio-sidecar-injector";
 const WIDER: &str = r#"
 apiVersion: rbac.authorization.k8s.io/v1
@@ -322,16 +301,6 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: wider-th
 subjects:
 - {kind: ServiceAccount, name: sidecar-injector, namespace: istio-system}
 "#;
-const OTHER: &str = r"
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingWebhookConfiguration
-metadata: {name: other-injector}
-";
-const VALIDATING: &str = r"
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingWebhookConfiguration
-metadata: {name: other-injector}
-";
 const NAMESAKE: &str = r"
 apiVersion: v1
 kind: Namespace
@@ -353,9 +322,4 @@ metadata: {name: secrets, namespace: istio-of-others}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: secrets}
 subjects:
 - {kind: ServiceAccount, name: sidecar-injector, namespace: istio-of-others}
-";
-const OTHER_SECRET: &str = r"
-apiVersion: v1
-kind: Secret
-metadata: {name: NAME, namespace: istio-system}
 ";

@@ -80,13 +80,9 @@ impl Injector {
     }
 
     fn begin(fixture: &Fixture, service: &str, flags: &[String]) -> Result<Self> {
-        let address = fixture.kubectl().must([
-            "get",
-            "service",
-            service,
-            "--namespace=istio-system",
-            "--output=jsonpath={.spec.clusterIP}",
-        ])?;
+        let service_object = fixture.get("service", service)?;
+        let address = &service_object["spec"]["clusterIP"];
+        let address = address.as_str().context("a Service has an address")?;
         let admin = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?));
         let own = [
             format!("--httpsAddr={address}:443"),
@@ -130,9 +126,9 @@ impl Injector {
 }
 
 impl Drop for Injector {
-    /// Kills the program: the delay of its shutdown is for stories that stop it.
+    /// Kills the program: its shutdown takes a second, which no caller waits for.
     fn drop(&mut self) {
-        // An error leaves the process to its own value.
+        // One that has ended is as good.
         let _ = self.process.kill();
     }
 }
@@ -144,6 +140,5 @@ pub(crate) fn token(fixture: &Fixture, account: &str) -> Result<String> {
 
 /// Returns a token of an account in any namespace.
 pub(crate) fn token_in(fixture: &Fixture, namespace: &str, account: &str) -> Result<String> {
-    let create = ["create", "token", account, "--namespace", namespace, "--duration=1h"];
-    Ok(fixture.kubectl().must(create)?.trim().to_owned())
+    fixture.runtime.block_on(fixture.objects.token(namespace, account))
 }

@@ -1,9 +1,8 @@
 //! `manifests/` on a real API server: applied with every tool, kept without drift, guarded,
 //! uninstalled, and used for the migration from istiod's injector and back.
 //!
-//! The tests run one after the other on the main thread, which the programs' lives depend on. They
-//! run in a network namespace of this process, in which Services have their own addresses and
-//! ports.
+//! Two tests run side by side, each with an API server and in a network namespace, in which
+//! Services have their own addresses and ports.
 
 mod apply;
 mod beside_istiod;
@@ -11,6 +10,7 @@ mod chart;
 mod direct_calls;
 mod files;
 mod fixture;
+mod forbidden_requests;
 mod guard;
 mod injector;
 mod issued;
@@ -22,6 +22,7 @@ mod require_injection;
 mod revisions;
 mod rights;
 mod starting;
+mod thief;
 mod token;
 mod uninstall;
 mod without_replicas;
@@ -29,45 +30,44 @@ mod without_replicas;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Result;
 use e2e::failure;
-use e2e::netns::Namespace;
+use e2e::fixture_pool::FixturePool;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use fixture::Fixture;
 
-fn main() -> Result<ExitCode> {
+fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     if arguments.list {
-        return Ok(libtest_mimic::run(&arguments, trials(None)).exit_code());
+        return libtest_mimic::run(&arguments, trials(None)).exit_code();
     }
-    arguments.test_threads = Some(1);
-    let network = Namespace::create()?;
-    network.ip(&format!("address add {SERVICES} dev lo\naddress add {PODS} dev lo"))?;
-    network.enter()?;
-    let fixture = Arc::new(Fixture::start()?);
-    let conclusion = libtest_mimic::run(&arguments, trials(Some(&fixture)));
-    drop(fixture);
-    Ok(conclusion.exit_code())
+    arguments.test_threads = Some(SIDE_BY_SIDE);
+    let fixtures = Arc::new(FixturePool::new(SIDE_BY_SIDE, Fixture::start));
+    let conclusion = libtest_mimic::run(&arguments, trials(Some(&fixtures)));
+    drop(fixtures);
+    conclusion.exit_code()
 }
 
-/// Lists the tests in the order in which they run.
+/// Lists the tests in the order in which they start.
 macro_rules! stories {
-    ($fixture:expr, $($module:ident :: $story:ident)*) => {
+    ($fixtures:expr, $($module:ident :: $story:ident)*) => {
         vec![$({
-            let fixture = $fixture.map(Arc::clone);
+            let fixtures = $fixtures.map(Arc::clone);
             let name = concat!(stringify!($module), "::", stringify!($story));
             Trial::test(name, move || {
-                let fixture = fixture.ok_or("it was only listed")?;
-                let result = fixture.clear().and_then(|()| $module::$story(&fixture));
+                let fixtures = fixtures.ok_or("it was only listed")?;
+                let result = fixtures.run(|fixture| {
+                    fixture.clear()?;
+                    $module::$story(fixture)
+                });
                 result.map_err(|error| Failed::from(failure::tell(name, &error)))
             })
         }),*]
     };
 }
 
-fn trials(fixture: Option<&Arc<Fixture>>) -> Vec<Trial> {
-    stories![fixture,
+fn trials(fixtures: Option<&Arc<FixturePool<Fixture>>>) -> Vec<Trial> {
+    stories![fixtures,
         apply::repeated_apply_by_every_tool_changes_nothing
         apply::removed_entry_disappears
         apply::pod_security_standard_accepts_all_our_pods
@@ -95,7 +95,4 @@ fn trials(fixture: Option<&Arc<Fixture>>) -> Vec<Trial> {
     ]
 }
 
-/// The address range of Services.
-const SERVICES: &str = "10.96.0.0/24";
-/// The address range of pods with a sidecar.
-const PODS: &str = "10.244.0.0/24";
+const SIDE_BY_SIDE: usize = 2;

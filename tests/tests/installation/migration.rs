@@ -23,7 +23,7 @@ pub(crate) fn migration_from_istiod_and_back_injects_each_pod_once(
 ) -> Result<()> {
     let istiod = Istiod::install(fixture)?;
     let first = istiod.start(fixture)?;
-    let client = pods::client(fixture)?;
+    let client = fixture.admin.clone();
     let patcher = istiod.patch_bundles(fixture, &client)?;
     fixture.until_published(ISTIODS)?;
     pods::namespace(fixture, "istio-labelled", "istio-injection=enabled")?;
@@ -107,10 +107,8 @@ impl Istiod {
                      "selector": {"app": "istiod"}},
         });
         let [mesh, sidecar] = maps;
-        for object in [mesh, sidecar, service, istiod::of_default_revision(false)] {
-            let apply = ["apply", "--server-side", "--field-manager=helm", "--filename", "-"];
-            fixture.kubectl().must_with_input(apply, &object.to_string())?;
-        }
+        let objects = [mesh, sidecar, service, istiod::of_default_revision(false)];
+        fixture.runtime.block_on(fixture.objects.apply_as("helm", &objects))?;
         let issued = Issued::new(fixture, "istiod.istio-system.svc", "168h")?;
         // It reads the same settings, but with another tag, which identifies the injector of a pod.
         let its = values.replace(BY_OURS, BY_ISTIOD);
@@ -182,4 +180,4 @@ const INJECTED: &str = "sidecar_injection_total{result=\"injected\"";
 const BY_ISTIOD: &str = "by-istiod";
 const BY_OURS: &str = "by-ours";
 /// Number of pods after each step.
-const ENOUGH: u64 = 200;
+const ENOUGH: u64 = 80;

@@ -13,11 +13,11 @@ use crate::pods;
 
 pub(crate) fn alerts_and_dashboard_use_existing_metrics(fixture: &Fixture) -> Result<()> {
     let rendered = fixture.render(Composition::new(&["prometheus", "grafana"]))?;
-    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    fixture.apply(&rendered)?;
     let injector = Injector::of_manifests(fixture, &rendered)?;
     fixture.until_published("istio-sidecar-injector")?;
     // Some series appear with the first review.
-    let client = pods::client(fixture)?;
+    let client = fixture.admin.clone();
     pods::namespace(fixture, "istio-pods", "istio-injection=enabled")?;
     fixture.runtime.block_on(pods::until_injected(&client, "istio-pods"))?;
     // Others appear with an error.

@@ -127,15 +127,12 @@ impl Tally {
     }
 }
 
-/// Returns a client of the administrator.
-pub(crate) fn client(fixture: &Fixture) -> Result<Client> {
-    fixture.runtime.block_on(fixture.servers.admin(0))
-}
-
-/// Creates a namespace with a label.
+/// Creates a namespace with a label, such as `istio-injection=enabled`.
 pub(crate) fn namespace(fixture: &Fixture, name: &str, label: &str) -> Result<()> {
-    fixture.kubectl().must(["create", "namespace", name])?;
-    fixture.kubectl().must(["label", "namespace", name, label]).map(drop)
+    let (key, value) = label.split_once('=').context("a label has a value")?;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace",
+                           "metadata": {"name": name, "labels": {key: value}}});
+    fixture.runtime.block_on(fixture.objects.create(&namespace)).map(drop)
 }
 
 /// Creates pods until one is injected, and returns the tag of its proxy's image.

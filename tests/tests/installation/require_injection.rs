@@ -3,6 +3,8 @@
 use anyhow::{Context, Result, ensure};
 use e2e::manifests::Composition;
 use e2e::wait;
+use hyper::Request;
+use kube::Error;
 use serde_json::{Value, json};
 
 use crate::fixture::Fixture;
@@ -12,9 +14,9 @@ use crate::pods;
 /// Tests every way in which a user who may create pods could evade injection, and every valid pod.
 pub(crate) fn required_injection_allows_no_pod_without_sidecar(fixture: &Fixture) -> Result<()> {
     let rendered = fixture.render(Composition::new(&["require-injection"]))?;
-    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    fixture.apply(&rendered)?;
     let _injector = Injector::of_manifests(fixture, &rendered)?;
-    let client = pods::client(fixture)?;
+    let client = fixture.admin.clone();
     for namespace in [REQUIRED, FREE] {
         pods::namespace(fixture, namespace, "istio-injection=enabled")?;
     }
@@ -103,17 +105,18 @@ fn ways_out() -> Vec<(&'static str, Value, &'static str)> {
 
 /// Returns the pod that the API server would create for an editor, or the error.
 fn created(fixture: &Fixture, namespace: &str, pod: &Value) -> Result<Result<Value, String>> {
+    let path = format!("/api/v1/namespaces/{namespace}/pods?dryRun=All");
+    let mut request = Request::post(path).header("Content-Type", "application/json");
     // An editor has no permission to create pods in other namespaces.
-    let user = if namespace == REQUIRED { "editor" } else { "admin" };
-    let user = (user != "admin").then(|| format!("--as={user}"));
-    let args = ["create", "--dry-run=server", "--output=json", "--namespace", namespace];
-    let args = args.iter().map(ToString::to_string).chain(user);
-    let args = args.chain(["--filename".to_owned(), "-".to_owned()]);
-    let answer = fixture.kubectl().run_with_input(args.collect::<Vec<_>>(), &pod.to_string())?;
-    if answer.succeeded {
-        return Ok(Ok(serde_json::from_str(&answer.stdout)?));
+    if namespace == REQUIRED {
+        request = request.header("Impersonate-User", "editor");
     }
-    Ok(Err(answer.stderr))
+    let request = request.body(pod.to_string().into_bytes())?;
+    match fixture.runtime.block_on(fixture.admin.request::<Value>(request)) {
+        Ok(pod) => Ok(Ok(pod)),
+        Err(Error::Api(status)) => Ok(Err(status.message)),
+        Err(error) => Err(error).context("creating a pod"),
+    }
 }
 
 fn has_proxy(pod: &Value) -> bool {

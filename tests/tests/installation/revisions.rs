@@ -15,7 +15,7 @@ pub(crate) fn tag_selects_its_revision(fixture: &Fixture) -> Result<()> {
     // Their settings distinguish them.
     let canary = fixture.render(canary)?.replace("tag: 1.28.0", "tag: 1.29.0-canary");
     for rendered in [&base, &canary] {
-        fixture.kubectl().must_with_input(["apply", "--filename", "-"], rendered)?;
+        fixture.apply(rendered)?;
     }
     let _default = Injector::of_manifests(fixture, &base)?;
     let _canary = Injector::of_manifests(fixture, &canary)?;
@@ -30,7 +30,7 @@ pub(crate) fn tag_selects_its_revision(fixture: &Fixture) -> Result<()> {
     for secret in ["sidecar-injector-ca", "sidecar-injector-ca-canary"] {
         fixture.get("secret", secret)?;
     }
-    let client = pods::client(fixture)?;
+    let client = fixture.admin.clone();
     for (label, tag) in [
         ("istio-injection=enabled", "1.28.0"),
         ("istio.io/rev=default", "1.28.0"),

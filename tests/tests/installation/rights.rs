@@ -50,7 +50,7 @@ fn taken(fixture: &Fixture, component: &str, right: (&str, &str), without: Witho
     let with = COMPOSITIONS.iter().find(|one| one.components.contains(&component));
     let rendered = fixture.render(*with.context("no composition has it")?)?;
     bare_pods(fixture)?;
-    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &less(&rendered, right)?)?;
+    fixture.apply(&less(&rendered, right)?)?;
     let mut run = Run::launch(fixture, &rendered)?;
     wait::until("it shows", || {
         run.sign(fixture)?;
@@ -69,11 +69,8 @@ fn taken(fixture: &Fixture, component: &str, right: (&str, &str), without: Witho
             }
             Without::Nothing(text) => ensure!(said.contains(text), "{said}"),
             Without::Uid(kind) => {
-                let events =
-                    fixture.kubectl().must(["get", "events", "--output=json", "-n", NAMESPACE])?;
-                let events: Value = serde_json::from_str(&events)?;
-                let events = events["items"].as_array().into_iter().flatten();
-                let mut about = events.map(|event| &event["involvedObject"]);
+                let events = fixture.runtime.block_on(fixture.objects.list("events", NAMESPACE))?;
+                let mut about = events.iter().map(|event| &event["involvedObject"]);
                 let about = about.find(|about| about["kind"] == kind);
                 let about = about.context("there is no Event yet")?;
                 ensure!(about["uid"].is_null(), "it may get it: {about}");
@@ -86,11 +83,11 @@ fn taken(fixture: &Fixture, component: &str, right: (&str, &str), without: Witho
     } else {
         run.injector.until_ready()?;
         fixture.until_published(CONFIGURATION)?;
-        fixture.runtime.block_on(pods::until_injected(&pods::client(fixture)?, NAMESPACE))?;
+        fixture.runtime.block_on(pods::until_injected(&fixture.admin, NAMESPACE))?;
     }
     ensure!(run.injector.process.runs(), "it has ended");
     // A permission granted later takes effect.
-    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    fixture.apply(&rendered)?;
     wait::until("it has a certificate", || {
         run.sign(fixture)?;
         ensure!(run.injector.is_ready(), "it is not ready");
@@ -145,7 +142,8 @@ impl Run {
 
     /// Signs approved requests.
     fn sign(&self, fixture: &Fixture) -> Result<()> {
-        self.signer.iter().try_for_each(|signer| signer.sign_approved(fixture.kubectl()).map(drop))
+        let Some(signer) = &self.signer else { return Ok(()) };
+        fixture.runtime.block_on(signer.sign_approved_with(&fixture.admin)).map(drop)
     }
 }
 
@@ -154,7 +152,7 @@ fn used(fixture: &Fixture, composition: Composition) -> Result<()> {
     let rendered = fixture.render(composition)?;
     // Otherwise all pods would be in order.
     bare_pods(fixture)?;
-    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    fixture.apply(&rendered)?;
     let mut run = Run::launch(fixture, &rendered)?;
     let expected = granted(&rendered)?;
     wait::until("every right is used", || {
@@ -191,17 +189,17 @@ fn bare_pods(fixture: &Fixture) -> Result<()> {
     for (version, kind, name, spec) in apps.into_iter().chain(batch) {
         let object = json!({"apiVersion": version, "kind": kind, "spec": spec,
                             "metadata": {"name": name, "namespace": NAMESPACE}});
-        let create = ["create", "--output=jsonpath={.metadata.uid}", "--filename", "-"];
-        let uid = fixture.kubectl().must_with_input(create, &object.to_string())?;
+        let created = fixture.runtime.block_on(fixture.objects.create(&object))?;
         if ["ReplicaSet", "Job"].contains(&kind) {
-            let owner = json!({"apiVersion": version, "kind": kind, "name": name, "uid": uid,
+            let owner = json!({"apiVersion": version, "kind": kind, "name": name,
+                               "uid": created["metadata"]["uid"],
                                "controller": true});
             let pod = json!({
                 "apiVersion": "v1", "kind": "Pod", "spec": pod,
                 "metadata": {"generateName": format!("{name}-"), "namespace": NAMESPACE, "labels": labels,
                              "ownerReferences": [owner]},
             });
-            fixture.kubectl().must_with_input(["create", "--filename", "-"], &pod.to_string())?;
+            fixture.runtime.block_on(fixture.objects.create(&pod))?;
         }
     }
     Ok(())

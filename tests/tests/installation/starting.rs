@@ -23,7 +23,7 @@ pub(crate) fn first_installation_rejects_no_pod(fixture: &Fixture) -> Result<()>
 fn installed(fixture: &Fixture, apply: &[&str]) -> Result<()> {
     let dormant = fixture.render(Composition::new(&["dormant"]))?;
     let called = fixture.render(Composition::new(&[]))?;
-    let client = pods::client(fixture)?;
+    let client = fixture.admin.clone();
     pods::namespace(fixture, "istio-labelled", "istio-injection=enabled")?;
     let stream = Stream::of_any(fixture, &client, &["istio-labelled"]);
     stream.until_only(BARE, ENOUGH)?;
@@ -44,7 +44,7 @@ fn installed(fixture: &Fixture, apply: &[&str]) -> Result<()> {
 /// Checks the gap that the first step avoids, and that the same step admits pods again.
 fn without_the_first_step_pods_are_refused(fixture: &Fixture) -> Result<()> {
     let apply = ["apply", "--filename", "-"];
-    let client = pods::client(fixture)?;
+    let client = fixture.admin.clone();
     pods::namespace(fixture, "istio-labelled", "istio-injection=enabled")?;
     fixture.kubectl().must_with_input(apply, &fixture.render(Composition::new(&[]))?)?;
     wait::until("the API server rejects pods", || {
@@ -62,4 +62,4 @@ fn without_the_first_step_pods_are_refused(fixture: &Fixture) -> Result<()> {
 
 const CONFIGURATION: &str = "mutatingwebhookconfiguration/istio-sidecar-injector";
 /// Number of pods after each step.
-const ENOUGH: u64 = 100;
+const ENOUGH: u64 = 50;

@@ -1,18 +1,14 @@
 //! Permissions of a stolen token of the injector's account: each possible attack.
 
-use std::collections::BTreeSet;
-
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use e2e::manifests::Composition;
 use e2e::wait;
-use http_body_util::BodyExt;
-use hyper::Request;
-use kube::Client;
-use kube::client::Body;
 use serde_json::{Value, json};
 
 use crate::fixture::Fixture;
-use crate::injector::{Injector, token};
+use crate::forbidden_requests::NOTHING_OF_ITS;
+use crate::injector::Injector;
+use crate::thief::{Answer, Dry, Thief};
 
 /// With roles alone, the token allows everything that the injector does, and everything that only a
 /// policy can deny. With the guard policies of the base, the latter is denied too. With mounted
@@ -33,14 +29,13 @@ pub(crate) fn stolen_token_reaches_only_the_injectors_objects(fixture: &Fixture)
     }
 
     let guarded = fixture.render(Composition::new(&[]))?;
-    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &guarded)?;
+    fixture.apply(&guarded)?;
     let attempts = attempts_roles_cannot_deny(&thief)?;
     // Policies take effect a moment after they are written, each at its own time.
     wait::until("the policies are in force", || {
         for attempt in &attempts {
             let answer = thief.attempt(attempt)?;
-            let is_refused = answer.code == 422 && answer.body.contains("the injector may");
-            ensure!(is_refused, "{attempt:?}: {answer:?}");
+            ensure!(answer.is_denied("the injector may"), "{attempt:?}: {answer:?}");
         }
         anyhow::Ok(())
     })?;
@@ -59,7 +54,7 @@ pub(crate) fn stolen_token_reaches_only_the_injectors_objects(fixture: &Fixture)
 
     fixture.clear()?;
     let files = fixture.render(Composition::new(&["files"]))?;
-    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &files)?;
+    fixture.apply(&files)?;
     let thief = Thief::new(fixture, "sidecar-injector")?;
     // Reads reveal most, and permissions are checked before the bodies of writes.
     let own = injector_requests.iter().map(|(attempt, _)| (attempt.verb, attempt.path.as_str()));
@@ -104,7 +99,7 @@ pub(crate) fn stolen_token_cannot_obtain_another_accounts_token(fixture: &Fixtur
     })?;
     for attempt in [("update", own.as_str(), &orphan), ("create", SECRETS, &token_of_another(CA))] {
         let answer = thief.send(attempt.0, attempt.1, attempt.2, Dry::No)?;
-        ensure!(answer.code == 422 && answer.body.contains("the injector may"), "{answer:?}");
+        ensure!(answer.is_denied("the injector may"), "{answer:?}");
     }
     Ok(())
 }
@@ -119,18 +114,16 @@ pub(crate) fn stolen_token_cannot_store_a_config_map(fixture: &Fixture) -> Resul
                          "metadata": {"name": format!("other-{number}")}});
         thief.send("create", MAPS, &map, dry)
     };
-    let apply = ["apply", "--filename", "-"];
     let rendered = fixture.render(Composition::new(&["trust-probe", "no-guard-policy"]))?;
-    fixture.kubectl().must_with_input(apply, &rendered)?;
+    fixture.apply(&rendered)?;
     let thief = Thief::new(fixture, "sidecar-injector")?;
     let answer = create(&thief, Dry::No)?;
     ensure!(answer.code == 201, "the guard policy guards nothing: {answer:?}");
     let guarded = fixture.render(Composition::new(&["trust-probe"]))?;
-    fixture.kubectl().must_with_input(apply, &guarded)?;
+    fixture.apply(&guarded)?;
     wait::until("the policy is in force", || {
         let answer = create(&thief, Dry::No)?;
-        let is_refused = answer.code == 422 && answer.body.contains("the injector may");
-        ensure!(is_refused, "{answer:?}");
+        ensure!(answer.is_denied("the injector may"), "{answer:?}");
         anyhow::Ok(())
     })?;
     let answer = create(&thief, Dry::Yes)?;
@@ -142,8 +135,8 @@ pub(crate) fn stolen_token_cannot_store_a_config_map(fixture: &Fixture) -> Resul
 /// everything.
 fn install(fixture: &Fixture, composition: Composition) -> Result<Injector> {
     let rendered = fixture.render(composition)?;
-    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
-    fixture.kubectl().must_with_input(["apply", "--filename", "-"], OTHERS)?;
+    fixture.apply(&rendered)?;
+    fixture.apply(OTHERS)?;
     let injector = Injector::of_manifests(fixture, &rendered)?;
     fixture.until_published("istio-sidecar-injector")?;
     Ok(injector)
@@ -157,30 +150,7 @@ struct Attempt {
     body: Value,
 }
 
-#[derive(Debug)]
-struct Answer {
-    code: u16,
-    body: String,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Dry {
-    Yes,
-    No,
-}
-
-struct Thief<'a> {
-    fixture: &'a Fixture,
-    client: Client,
-}
-
-impl<'a> Thief<'a> {
-    fn new(fixture: &'a Fixture, account: &str) -> Result<Self> {
-        let token = token(fixture, account)?;
-        let client = fixture.runtime.block_on(fixture.servers.client(0, &token))?;
-        Ok(Self { fixture, client })
-    }
-
+impl Thief<'_> {
     fn is_forbidden(&self, (verb, path): &(&'static str, &str)) -> Result<()> {
         let answer = self.send(verb, path, &json!({}), Dry::Yes)?;
         ensure!(answer.code == 403, "{verb} {path}: {answer:?}");
@@ -197,51 +167,6 @@ impl<'a> Thief<'a> {
         self.send(attempt.verb, &attempt.path, &attempt.body, Dry::Yes)
     }
 
-    /// Sends a request. With dry run, the API server decides in the same way, admission included,
-    /// and changes nothing.
-    fn send(&self, verb: &str, path: &str, body: &Value, dry: Dry) -> Result<Answer> {
-        let (method, content) = match verb {
-            "get" | "list" | "watch" | "impersonate" => ("GET", None),
-            "create" => ("POST", Some("application/json")),
-            "update" => ("PUT", Some("application/json")),
-            "patch" => ("PATCH", Some("application/json-patch+json")),
-            "apply" => ("PATCH", Some("application/apply-patch+yaml")),
-            "delete" | "deletecollection" => ("DELETE", Some("application/json")),
-            verb => anyhow::bail!("no such verb: {verb}"),
-        };
-        let mut query = BTreeSet::new();
-        if content.is_some() && dry == Dry::Yes {
-            query.insert("dryRun=All");
-        }
-        if verb == "apply" {
-            query.extend(["fieldManager=thief", "force=true"]);
-        }
-        if verb == "watch" {
-            // Answered immediately from the API server's cache.
-            query.extend(["watch=true", "timeoutSeconds=1", "resourceVersion=0"]);
-        }
-        let separator = if path.contains('?') { "&" } else { "?" };
-        let query: Vec<_> = query.into_iter().collect();
-        let target = format!("{path}{separator}{}", query.join("&"));
-        let mut request = Request::builder().method(method).uri(target);
-        if let Some(content) = content {
-            request = request.header("Content-Type", content);
-        }
-        if verb == "impersonate" {
-            request = request.header("Impersonate-User", "admin");
-            request = request.header("Impersonate-Group", "system:masters");
-        }
-        let body = if content.is_some() { body.to_string().into_bytes() } else { Vec::new() };
-        let request = request.body(Body::from(body))?;
-        self.fixture.runtime.block_on(async {
-            let answer = self.client.send(request).await.context("asking the API server")?;
-            let code = answer.status().as_u16();
-            // The body of a watch does not end by itself.
-            let body = if verb == "watch" { Vec::new() } else { read(answer.into_body()).await? };
-            Ok(Answer { code, body: String::from_utf8_lossy(&body).into_owned() })
-        })
-    }
-
     fn own(&self) -> Result<Value> {
         let answer = self.send("get", &format!("{SECRETS}/{CA}"), &Value::Null, Dry::No)?;
         ensure!(answer.code == 200, "its own Secret: {answer:?}");
@@ -255,10 +180,6 @@ impl<'a> Thief<'a> {
         }]);
         Ok(own)
     }
-}
-
-async fn read(body: Body) -> Result<Vec<u8>> {
-    Ok(body.collect().await.context("reading an answer")?.to_bytes().to_vec())
 }
 
 /// Returns the requests of the injector and those allowed to every user, with the status of the
@@ -376,185 +297,6 @@ const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/istio-system/events";
 const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 const SELF_REVIEW: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 const OF_EVERYBODY: [&str; 2] = ["/version", SELF_REVIEW];
-
-/// Verb and object of requests that are denied for lack of permission.
-const NOTHING_OF_ITS: &[(&str, &str)] = &[
-    // Secrets: others by name, its own with another verb, and lists that would reveal more than its
-    // own.
-    ("get", "/api/v1/namespaces/istio-system/secrets/other"),
-    ("get", "/api/v1/namespaces/istio-apps/secrets/sidecar-injector-ca"),
-    ("get", "/api/v1/namespaces/kube-system/secrets/other"),
-    ("list", "/api/v1/secrets"),
-    ("list", "/api/v1/secrets?fieldSelector=metadata.name%3Dsidecar-injector-ca"),
-    ("list", "/api/v1/namespaces/istio-system/secrets"),
-    ("list", "/api/v1/namespaces/istio-system/secrets?limit=1"),
-    ("list", "/api/v1/namespaces/istio-system/secrets?labelSelector=app%3Dsidecar-injector"),
-    ("list", "/api/v1/namespaces/istio-system/secrets?fieldSelector=metadata.name%3Dother"),
-    ("list", "/api/v1/namespaces/istio-system/secrets?fieldSelector=metadata.name%21%3Dother"),
-    ("list", "/api/v1/namespaces/istio-system/secrets?fieldSelector=type%3DOpaque"),
-    (
-        "list",
-        "/api/v1/namespaces/istio-apps/secrets?fieldSelector=metadata.name%3Dsidecar-injector-ca",
-    ),
-    ("watch", "/api/v1/namespaces/istio-system/secrets"),
-    ("watch", "/api/v1/namespaces/istio-system/secrets?fieldSelector=metadata.name%3Dother"),
-    ("watch", "/api/v1/secrets"),
-    ("get", "/api/v1/watch/namespaces/istio-system/secrets"),
-    ("get", "/api/v1/watch/namespaces/istio-system/secrets/other"),
-    ("patch", "/api/v1/namespaces/istio-system/secrets/sidecar-injector-ca"),
-    ("apply", "/api/v1/namespaces/istio-system/secrets/sidecar-injector-ca"),
-    ("delete", "/api/v1/namespaces/istio-system/secrets/sidecar-injector-ca"),
-    ("deletecollection", "/api/v1/namespaces/istio-system/secrets"),
-    (
-        "deletecollection",
-        "/api/v1/namespaces/istio-system/secrets?fieldSelector=metadata.name%3Dsidecar-injector-ca",
-    ),
-    ("update", "/api/v1/namespaces/istio-system/secrets/other"),
-    ("patch", "/api/v1/namespaces/istio-system/secrets/other"),
-    ("create", "/api/v1/namespaces/istio-apps/secrets"),
-    ("create", "/api/v1/namespaces/kube-system/secrets"),
-    // Webhook configurations and their guard policies.
-    ("get", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/other-injector"),
-    ("list", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"),
-    (
-        "list",
-        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations?fieldSelector=metadata.name%3Dother",
-    ),
-    ("watch", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"),
-    ("patch", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/other-injector"),
-    ("apply", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/other-new"),
-    (
-        "patch",
-        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/istio-revision-tag-default",
-    ),
-    (
-        "update",
-        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/istio-sidecar-injector",
-    ),
-    (
-        "delete",
-        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/istio-sidecar-injector",
-    ),
-    ("deletecollection", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"),
-    ("create", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"),
-    ("get", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/other-injector"),
-    (
-        "patch",
-        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/other-injector",
-    ),
-    ("create", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"),
-    (
-        "get",
-        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/sidecar-injector-secrets",
-    ),
-    (
-        "patch",
-        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/sidecar-injector-secrets",
-    ),
-    (
-        "delete",
-        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/sidecar-injector-secrets",
-    ),
-    (
-        "patch",
-        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/sidecar-injector-secrets",
-    ),
-    (
-        "delete",
-        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/sidecar-injector-secrets",
-    ),
-    ("create", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"),
-    // The injector's configuration.
-    ("get", "/api/v1/namespaces/istio-system/configmaps/istio"),
-    ("list", "/api/v1/namespaces/istio-system/configmaps"),
-    ("list", "/api/v1/namespaces/istio-system/configmaps?fieldSelector=metadata.name%3Dother"),
-    ("patch", "/api/v1/namespaces/istio-system/configmaps/istio-sidecar-injector"),
-    ("update", "/api/v1/namespaces/istio-system/configmaps/istio"),
-    ("create", "/api/v1/namespaces/istio-system/configmaps"),
-    ("delete", "/api/v1/namespaces/istio-system/configmaps/istio"),
-    // Namespaces: selection for injection, and security standards of pods.
-    ("get", "/api/v1/namespaces/istio-system"),
-    ("list", "/api/v1/namespaces"),
-    ("patch", "/api/v1/namespaces/istio-system"),
-    ("patch", "/api/v1/namespaces/istio-apps"),
-    ("apply", "/api/v1/namespaces/kube-system"),
-    ("create", "/api/v1/namespaces"),
-    ("delete", "/api/v1/namespaces/istio-apps"),
-    // Pods and their contents.
-    ("list", "/api/v1/pods"),
-    ("list", "/api/v1/namespaces/istio-system/pods"),
-    ("create", "/api/v1/namespaces/istio-system/pods"),
-    ("create", "/api/v1/namespaces/istio-apps/pods"),
-    ("patch", "/api/v1/namespaces/istio-apps/pods/other"),
-    ("delete", "/api/v1/namespaces/istio-apps/pods/other"),
-    ("create", "/api/v1/namespaces/istio-apps/pods/other/exec?command=id"),
-    ("get", "/api/v1/namespaces/istio-apps/pods/other/exec?command=id"),
-    ("create", "/api/v1/namespaces/istio-apps/pods/other/attach"),
-    ("create", "/api/v1/namespaces/istio-apps/pods/other/portforward"),
-    ("get", "/api/v1/namespaces/istio-apps/pods/other/log"),
-    ("get", "/api/v1/namespaces/istio-apps/pods/other/proxy"),
-    ("patch", "/api/v1/namespaces/istio-apps/pods/other/ephemeralcontainers"),
-    ("create", "/api/v1/namespaces/istio-apps/pods/other/eviction"),
-    ("create", "/api/v1/namespaces/istio-apps/pods/other/binding"),
-    ("patch", "/apis/apps/v1/namespaces/istio-system/deployments/sidecar-injector"),
-    ("patch", "/apis/apps/v1/namespaces/istio-system/deployments/sidecar-injector/scale"),
-    ("create", "/apis/apps/v1/namespaces/istio-system/daemonsets"),
-    ("create", "/apis/batch/v1/namespaces/istio-system/jobs"),
-    // Nodes may only be listed and watched.
-    ("get", "/api/v1/nodes/other"),
-    ("patch", "/api/v1/nodes/other"),
-    ("get", "/api/v1/nodes/other/proxy/pods"),
-    ("create", "/api/v1/nodes"),
-    // Identities.
-    ("impersonate", "/api/v1/namespaces/istio-system/secrets"),
-    ("impersonate", "/version"),
-    ("create", "/api/v1/namespaces/istio-system/serviceaccounts/sidecar-injector/token"),
-    ("create", "/api/v1/namespaces/istio-system/serviceaccounts/other/token"),
-    ("create", "/api/v1/namespaces/kube-system/serviceaccounts/default/token"),
-    ("patch", "/api/v1/namespaces/istio-system/serviceaccounts/sidecar-injector"),
-    ("create", "/api/v1/namespaces/istio-system/serviceaccounts"),
-    ("create", "/apis/certificates.k8s.io/v1/certificatesigningrequests"),
-    ("update", "/apis/certificates.k8s.io/v1/certificatesigningrequests/other/approval"),
-    ("create", "/apis/authentication.k8s.io/v1/tokenreviews"),
-    ("create", "/apis/authorization.k8s.io/v1/subjectaccessreviews"),
-    // Permissions.
-    ("get", "/apis/rbac.authorization.k8s.io/v1/namespaces/istio-system/roles/sidecar-injector"),
-    ("patch", "/apis/rbac.authorization.k8s.io/v1/namespaces/istio-system/roles/sidecar-injector"),
-    (
-        "update",
-        "/apis/rbac.authorization.k8s.io/v1/namespaces/istio-system/rolebindings/sidecar-injector",
-    ),
-    ("create", "/apis/rbac.authorization.k8s.io/v1/namespaces/istio-system/rolebindings"),
-    ("create", "/apis/rbac.authorization.k8s.io/v1/namespaces/istio-system/roles"),
-    ("patch", "/apis/rbac.authorization.k8s.io/v1/clusterroles/sidecar-injector"),
-    ("create", "/apis/rbac.authorization.k8s.io/v1/clusterroles"),
-    ("create", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"),
-    ("list", "/apis/rbac.authorization.k8s.io/v1/clusterroles"),
-    // Routing of other traffic.
-    ("patch", "/api/v1/namespaces/istio-system/services/sidecar-injector"),
-    ("create", "/api/v1/namespaces/istio-system/services"),
-    ("create", "/apis/discovery.k8s.io/v1/namespaces/istio-system/endpointslices"),
-    ("get", "/api/v1/namespaces/istio-system/services/https:sidecar-injector:443/proxy/inject"),
-    (
-        "delete",
-        "/apis/networking.k8s.io/v1/namespaces/istio-system/networkpolicies/sidecar-injector",
-    ),
-    ("create", "/apis/apiregistration.k8s.io/v1/apiservices"),
-    ("create", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"),
-    ("create", "/apis/networking.istio.io/v1/namespaces/istio-system/proxyconfigs"),
-    // Events: the token may write those of its own namespace. It may not read any, nor write
-    // others.
-    ("list", "/apis/events.k8s.io/v1/namespaces/istio-system/events"),
-    ("patch", "/apis/events.k8s.io/v1/namespaces/istio-system/events/other"),
-    ("delete", "/apis/events.k8s.io/v1/namespaces/istio-system/events/other"),
-    ("create", "/apis/events.k8s.io/v1/namespaces/istio-apps/events"),
-    ("create", "/api/v1/namespaces/istio-system/events"),
-    ("create", "/apis/coordination.k8s.io/v1/namespaces/istio-system/leases"),
-    // The API server itself.
-    ("get", "/metrics"),
-    ("get", "/logs"),
-    ("get", "/debug/pprof/"),
-];
 
 /// Foreign objects beside the installation.
 const OTHERS: &str = r"

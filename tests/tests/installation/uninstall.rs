@@ -42,7 +42,7 @@ fn uninstalled(fixture: &Fixture, composition: Composition, has_secret: bool) ->
         }
     }
     let before = fixture.objects()?;
-    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    fixture.apply(&rendered)?;
     let mut injector = Injector::of_manifests(fixture, &rendered)?;
     let installed = fixture.objects()?;
     ensure!(installed.iter().any(|one| one.starts_with("Secret istio-system/sidecar-injector-ca")));

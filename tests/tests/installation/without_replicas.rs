@@ -5,7 +5,7 @@ use e2e::manifests::Composition;
 use e2e::wait;
 use serde_json::json;
 
-use crate::fixture::{AGGREGATING, Fixture};
+use crate::fixture::Fixture;
 use crate::injector::Injector;
 use crate::pods;
 
@@ -14,19 +14,20 @@ use crate::pods;
 pub(crate) fn pods_are_rejected_without_replica_until_webhook_removal(
     fixture: &Fixture,
 ) -> Result<()> {
-    let apply = ["apply", "--filename", "-"];
     let rendered = fixture.render(Composition::new(&[]))?;
-    fixture.kubectl().must_with_input(apply, &rendered)?;
+    fixture.apply(&rendered)?;
     let mut injector = Injector::of_manifests(fixture, &rendered)?;
     fixture.until_published(NAME)?;
     pods::namespace(fixture, "istio-labelled", "istio-injection=enabled")?;
     pods::namespace(fixture, "istio-unlabelled", "app=any")?;
-    let client = pods::client(fixture)?;
+    let client = fixture.admin.clone();
     let create = |namespace: &str| fixture.runtime.block_on(pods::create(&client, namespace));
     fixture.runtime.block_on(pods::until_injected(&client, "istio-labelled"))?;
 
     // This API server routes to endpoints, and no controller writes any here.
-    let aggregating = fixture.runtime.block_on(fixture.servers.admin(AGGREGATING))?;
+    let routing = ["--enable-aggregator-routing=true".to_owned()];
+    let aggregating = fixture.servers.start_further(&routing)?;
+    let aggregating = fixture.runtime.block_on(aggregating.admin())?;
     let without_endpoints = || {
         let refused = fixture.runtime.block_on(pods::create(&aggregating, "istio-labelled")).err();
         let said = format!("{:#}", refused.context("it was created")?);
@@ -43,7 +44,7 @@ pub(crate) fn pods_are_rejected_without_replica_until_webhook_removal(
         "ports": [{"name": "https-webhook", "port": 443, "protocol": "TCP"}],
         "endpoints": [{"addresses": [service["spec"]["clusterIP"]], "conditions": {"ready": true}}],
     });
-    fixture.kubectl().must_with_input(apply, &slice.to_string())?;
+    fixture.apply(&slice.to_string())?;
     fixture.runtime.block_on(pods::until_injected(&aggregating, "istio-labelled"))?;
 
     // Connections outlive their endpoints, so the replica ends first.
@@ -68,7 +69,7 @@ pub(crate) fn pods_are_rejected_without_replica_until_webhook_removal(
 
     // Replicas come first, otherwise pods are rejected again.
     let _injector = Injector::of_manifests(fixture, &rendered)?;
-    fixture.kubectl().must_with_input(apply, &rendered)?;
+    fixture.apply(&rendered)?;
     fixture.until_published(NAME)?;
     let tag = fixture.runtime.block_on(pods::until_injected(&client, "istio-labelled"))?;
     if tag != "1.28.0" {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::api_servers::ApiServers;
-use e2e::objects::Objects;
+use e2e::objects_by_path::ObjectsByPath;
 use e2e::wait;
 use pilot_registry::event::{Event, Update};
 use pilot_registry::files;
@@ -20,7 +20,7 @@ use tokio::task::AbortHandle;
 
 pub(crate) struct Mesh {
     pub(crate) servers: ApiServers,
-    objects: [Objects; 2],
+    objects: [ObjectsByPath; 2],
     watched: Shared,
     watch: AbortHandle,
 }
@@ -83,7 +83,8 @@ async fn watch(servers: &ApiServers, settling: Duration) -> Result<(Shared, Abor
 
 impl Mesh {
     pub(crate) async fn start(servers: ApiServers) -> Result<Self> {
-        let objects = [Objects::new(&servers, 0).await?, Objects::new(&servers, 1).await?];
+        let objects =
+            [ObjectsByPath::new(&servers, 0).await?, ObjectsByPath::new(&servers, 1).await?];
         let (watched, watch) = watch(&servers, SETTLING).await?;
         let mesh = Self { servers, objects, watched, watch };
         let namespace =

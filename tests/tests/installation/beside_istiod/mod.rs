@@ -32,7 +32,7 @@ pub(crate) fn revision_beside_istiod_shares_its_root_alone(fixture: &Fixture) ->
     let audited = fixture.servers.audited()?;
 
     let rendered = MESH.render_over(&fixture.programs, "mesh")?;
-    fixture.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    fixture.apply(&rendered)?;
     let mut ours = Program::of_manifests(fixture, &rendered, &ca)?;
     let mut injector = Injector::of_manifests(fixture, &rendered)?;
     fixture.until_published("istio-sidecar-injector-canary")?;
@@ -43,7 +43,7 @@ pub(crate) fn revision_beside_istiod_shares_its_root_alone(fixture: &Fixture) ->
         ensure!(pod.contains("istiod-canary.istio-system.svc:15012"), "{namespace}: {pod}");
     }
     let injections = injector.count(INJECTIONS)?;
-    let client = pods::client(fixture)?;
+    let client = fixture.admin.clone();
     let called = fixture.runtime.block_on(pods::create(&client, THEIRS));
     let called = format!("{:#}", called.err().context("istiod's injector does not run")?);
     ensure!(called.contains("\"namespace.sidecar-injector.istio.io\""), "{called}");
@@ -136,9 +136,9 @@ fn until_rooted(fixture: &Fixture, namespace: &str) -> Result<String> {
 }
 
 fn roots(fixture: &Fixture, namespace: &str) -> Result<String> {
-    let path = r"--output=jsonpath={.data.root-cert\.pem}";
-    let get = ["get", "configmap", "istio-ca-root-cert", path, "--namespace", namespace];
-    fixture.kubectl().must(get)
+    let map = fixture.objects.get("configmap", namespace, "istio-ca-root-cert");
+    let map = fixture.runtime.block_on(map)?;
+    Ok(map["data"]["root-cert.pem"].as_str().context("it has no roots")?.to_owned())
 }
 
 const MESH: Composition =

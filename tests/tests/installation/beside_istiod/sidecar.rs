@@ -11,6 +11,9 @@ use anyhow::{Context, Result, ensure};
 use e2e::netns::succeed;
 use e2e::process::Process;
 use e2e::{http, wait};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -32,33 +35,38 @@ impl Workload {
     /// Creates account, pod, Service and endpoints.
     pub(super) fn create(&self, fixture: &Fixture) -> Result<()> {
         let Self { name, namespace, address, port } = self;
-        let (kubectl, namespace) = (fixture.kubectl(), format!("--namespace={namespace}"));
-        kubectl.must(["create", "serviceaccount", name, &namespace])?;
+        let account = json!({
+            "apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {"name": name, "namespace": namespace},
+        });
         let labels = json!({"app": name, "security.istio.io/tlsMode": "istio",
                             "sidecar.istio.io/inject": "false"});
         let status = json!({"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]});
         let pod = json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels},
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "namespace": namespace, "labels": labels},
             "spec": {"serviceAccountName": name, "containers": [{"name": "app", "image": "app"}]},
         });
         let service = json!({
-            "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": name, "namespace": namespace},
             "spec": {"selector": {"app": name}, "ports": [{"name": port, "port": PORT}]},
         });
         let slice = json!({
             "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-            "metadata": {"name": name, "labels": {"kubernetes.io/service-name": name}},
+            "metadata": {"name": name, "namespace": namespace,
+                         "labels": {"kubernetes.io/service-name": name}},
             "addressType": "IPv4", "ports": [{"name": port, "port": PORT}],
             "endpoints": [{"addresses": [address], "conditions": {"ready": true},
                            "targetRef": {"kind": "Pod", "name": name}}],
         });
-        for object in [&pod, &service, &slice] {
-            let create = ["create", &namespace, "--filename", "-"];
-            kubectl.must_with_input(create, &object.to_string())?;
+        for object in [&account, &pod, &service, &slice] {
+            fixture.runtime.block_on(fixture.objects.create(object))?;
         }
-        let patch = format!("--patch={}", json!({ "status": status }));
-        let patched = ["patch", "pod", name, "--subresource=status", "--type=merge"];
-        kubectl.must(patched.into_iter().chain([&*namespace, &*patch])).map(drop)
+        let pods = Api::<Pod>::namespaced(fixture.admin.clone(), namespace);
+        let patch = Patch::Merge(json!({ "status": status }));
+        fixture.runtime.block_on(pods.patch_status(name, &PatchParams::default(), &patch))?;
+        Ok(())
     }
 
     /// Requests a token that is bound to the pod, as the kubelet does.
@@ -88,9 +96,9 @@ impl Sidecar {
     pub(super) fn start(fixture: &Fixture, control_plane: &str) -> Result<Self> {
         WEB.create(fixture)?;
         serve()?;
-        let service = ["get", "service", PEER.name, "--namespace", PEER.namespace];
-        let service = service.into_iter().chain(["--output=jsonpath={.spec.clusterIP}"]);
-        let service = fixture.kubectl().must(service)?;
+        let service = fixture.objects.get("service", PEER.namespace, PEER.name);
+        let service = fixture.runtime.block_on(service)?;
+        let service = service["spec"]["clusterIP"].as_str().context("a Service has an address")?;
         for rule in [
             format!(
                 "--destination {} ! --source 127.0.0.6 --jump REDIRECT --to-ports 15006",
@@ -174,7 +182,7 @@ fn serve() -> Result<()> {
 
 /// Creates pods in a dry run until one is injected, and returns it.
 pub(super) fn injected_pod(fixture: &Fixture, namespace: &str) -> Result<String> {
-    let client = crate::pods::client(fixture)?;
+    let client = fixture.admin.clone();
     wait::until("a pod is injected", || {
         let pod = fixture.runtime.block_on(crate::pods::create(&client, namespace))?;
         let pod: Value = serde_json::to_value(pod)?;
