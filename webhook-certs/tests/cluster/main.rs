@@ -14,6 +14,7 @@ mod rights;
 mod roots;
 mod rotation;
 mod secret;
+mod siege;
 mod signer;
 
 use std::process::ExitCode;
@@ -68,6 +69,7 @@ use secret::{
     deleted_or_damaged_secret_is_restored_with_the_same_ca,
     immutable_secret_is_reported_and_mutable_once_deleted,
 };
+use siege::continuously_reverted_bundle_fails_no_call;
 use signer::{cluster_signer_signs_and_renews, failed_approval_is_repeated};
 
 async fn two_replicas_agree_on_one_ca_and_both_leaves_are_trusted(
@@ -219,7 +221,7 @@ async fn program_serves_a_cluster_and_reports_its_state(fixture: Fixture<'_>) ->
     Ok(())
 }
 
-/// Lists the tests; each runs in a namespace with its name.
+/// Lists the tests, the longest first; each runs in a namespace with its name.
 macro_rules! tests {
     ($server:expr, $($test:ident)*) => {
         vec![$({
@@ -236,17 +238,28 @@ macro_rules! tests {
 }
 
 fn main() -> Result<ExitCode> {
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    // They mostly wait.
+    arguments.test_threads.get_or_insert(6);
     let Some(programs) = Programs::of_api_servers_if_any("webhook-certs cluster")? else {
         return Ok(ExitCode::SUCCESS);
     };
     let server = Arc::new(ApiServers::start(&programs, 1)?);
     let tests = tests![&server,
+        continuously_reverted_bundle_fails_no_call
+        revocation_in_each_phase_fails_no_call
+        cluster_signer_signs_and_renews
+        trust_probe_counts_only_failures_of_its_own_entry
+        bundle_reverted_during_a_rotation_only_delays_it
+        whole_rotation_fails_no_call
+        replica_killed_in_each_phase_fails_no_call
+        without_the_right_to_patch_a_rotation_waits
+        roots_are_published_before_the_ca_signs
+        replicas_share_one_write_budget_against_an_adversary
         two_replicas_agree_on_one_ca_and_both_leaves_are_trusted
         only_bundles_of_our_entries_are_written_and_owned
         wiped_or_overwritten_bundle_is_repaired_by_one_write
         entry_that_its_deployer_removes_is_removed_completely
-        replicas_share_one_write_budget_against_an_adversary
         contended_bundle_is_written_within_the_budget
         deleted_or_damaged_secret_is_restored_with_the_same_ca
         immutable_secret_is_reported_and_mutable_once_deleted
@@ -260,18 +273,10 @@ fn main() -> Result<ExitCode> {
         each_event_is_written_once_and_names_the_writer
         without_the_right_to_write_events_the_rest_works
         trust_probe_reports_why_the_webhook_is_not_called
-        trust_probe_counts_only_failures_of_its_own_entry
-        cluster_signer_signs_and_renews
         failed_approval_is_repeated
         kubernetes_own_signers_do_not_sign_for_webhooks
-        whole_rotation_fails_no_call
-        replica_killed_in_each_phase_fails_no_call
-        bundle_reverted_during_a_rotation_only_delays_it
-        without_the_right_to_patch_a_rotation_waits
         program_rotates_revokes_and_reports_progress
-        revocation_in_each_phase_fails_no_call
         roots_are_kept_in_namespaces_of_the_revision
-        roots_are_published_before_the_ca_signs
         restarted_replica_keeps_the_ca_of_workloads
         mounted_ca_signs_and_is_read_again
     ];

@@ -4,14 +4,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use e2e::wait;
 use jiff::SignedDuration;
 use webhook_certs::secret::State;
 use webhook_certs::status::Status;
 
 use crate::calls::Tally;
-use crate::deployer::apply_bundle;
 use crate::faults::{DAMAGES, Revoked, add_foreign, ask, damage};
 use crate::fixture::{Fixture, OURS, Replica};
 use crate::random::Random;
@@ -52,7 +51,7 @@ impl Pair {
 
 /// Random steps; the seed determines their order.
 #[expect(clippy::print_stderr, reason = "needed to repeat a failure")]
-pub(crate) async fn storm(mut fixture: Fixture<'_>, seed: u64, steps: u64) -> Result<()> {
+pub(crate) async fn storm(mut fixture: Fixture<'_>, seed: u64, steps: usize) -> Result<()> {
     let mut random = Random::from_seed(seed);
     hasten(&mut fixture, SignedDuration::from_secs(random.pick(&[60, 90, 36_000])));
     let mut pair = Pair::start(&fixture).await?;
@@ -150,51 +149,6 @@ async fn take_step(
     })
 }
 
-/// A deployment tool that keeps writing the bundle from before a rotation, ten times a second.
-#[expect(clippy::print_stderr, reason = "needed to judge the result")]
-pub(crate) async fn siege(mut fixture: Fixture<'_>) -> Result<()> {
-    hasten(&mut fixture, SignedDuration::from_hours(10));
-    fixture.options.parameters.write_burst = 5;
-    fixture.options.parameters.write_interval = SignedDuration::from_secs(5);
-    fixture.options.parameters.leaf_lifetime = SignedDuration::from_secs(4);
-    fixture.options.parameters.retire_delay = SignedDuration::from_secs(8);
-    let _pair = Pair::start(&fixture).await?;
-    let old = fixture.state().await?;
-    let work = async |tally: &Tally| {
-        let begin = Instant::now();
-        ask(&fixture, true, Revoked::None).await?;
-        // The next CA is never published for long enough to sign.
-        until_phase(&fixture, "prepared").await?;
-        let besieged = Instant::now();
-        while besieged.elapsed() < Duration::from_secs(6) {
-            apply_bundle(&fixture, &old.bundle()).await?;
-            tokio::time::sleep(BETWEEN_REVERTS).await;
-        }
-        tally.expect_no_failure(begin).context("before the activation")?;
-        ensure!(fixture.state().await?.phase.word() == "prepared", "the next CA signs");
-        until_phase(&fixture, "activated").await?;
-        // This removes the signing CA, so calls may fail until the replicas have seen it.
-        apply_bundle(&fixture, &old.bundle()).await?;
-        tokio::time::sleep(REPLICAS_LOOK).await;
-        let begin = Instant::now();
-        let retire = fixture.options.parameters.retire_delay.unsigned_abs();
-        while begin.elapsed() < retire.mul_f64(2.2) {
-            apply_bundle(&fixture, &old.bundle()).await?;
-            tokio::time::sleep(BETWEEN_REVERTS).await;
-        }
-        tally.expect_no_failure(begin).context("after the activation")?;
-        let state = fixture.state().await?;
-        ensure!(state.phase.word() == "activated", "{:?}", state.phase);
-        // Once the reverts end, the rotation completes.
-        until_phase(&fixture, "steady").await?;
-        fixture.published().await?;
-        tally.expect_no_failure(begin).context("when it was over")
-    };
-    let tally = under_calls(&fixture, work).await?;
-    eprintln!("siege: {} calls, none failed", tally.admitted());
-    Ok(())
-}
-
 async fn under_calls(
     fixture: &Fixture<'_>,
     work: impl AsyncFnOnce(&Tally) -> Result<()>,
@@ -222,15 +176,6 @@ async fn under_calls(
     Ok(tally)
 }
 
-async fn until_phase(fixture: &Fixture<'_>, phase: &str) -> Result<State> {
-    wait::until_async(phase, async || {
-        let state = fixture.state().await?;
-        ensure!(state.phase.word() == phase, "{:?}", state.phase);
-        Ok(state)
-    })
-    .await
-}
-
 /// Shortens days to seconds.
 fn hasten(fixture: &mut Fixture<'_>, authority_lifetime: SignedDuration) {
     let parameters = &mut fixture.options.parameters;
@@ -244,6 +189,3 @@ fn hasten(fixture: &mut Fixture<'_>, authority_lifetime: SignedDuration) {
 }
 
 const ENDPOINTS_TAKE: Duration = Duration::from_millis(500);
-const BETWEEN_REVERTS: Duration = Duration::from_millis(100);
-/// Time for a reconciliation after an event and one at a tick.
-const REPLICAS_LOOK: Duration = Duration::from_secs(2);
