@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help setup build size bench images dist release-notes check fmt clippy doc manifests reference site go-types generated fuzz clean
-.PHONY: test test-programs test-all test-shipped test-unit test-capture test-cluster test-acceptance test-manifests soak
+.PHONY: test test-programs test-all test-shipped test-unit test-capture test-node test-acceptance test-manifests soak
 
 PLATFORM := $(if $(filter aarch64,$(shell uname -m)),arm64,amd64)
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
@@ -123,7 +123,9 @@ test-all: test-programs
 
 # What a release has, and a few stories with its programs.
 test-shipped: size
-	@tests/lanes.sh --shipped --package e2e
+	@tests/lanes.sh --shipped --workspace
+	OUTRIGGER_PROGRAMS=dist cargo test --locked --workspace --test node -- captur
+	OUTRIGGER_PROGRAMS=dist cargo test --locked --workspace --test mesh -- encrypted
 
 test-unit: ## The tests of each crate that need no root, no set-up and no API server
 	@tests/lanes.sh --unit --workspace
@@ -132,8 +134,8 @@ test-unit: ## The tests of each crate that need no root, no set-up and no API se
 test-capture: ## Packets through istio-init's rules, in network namespaces (root)
 	cargo test --locked --workspace --test 'capture*' --no-fail-fast
 
-test-cluster: setup test-programs ## The stories on a real Kubernetes node (root)
-	cargo test --locked --workspace --test cluster
+test-node: setup test-programs ## The stories on a real Kubernetes node, and with the whole mesh (root)
+	cargo test --locked --workspace --test node --test mesh --no-fail-fast
 
 test-manifests: setup test-programs ## What manifests/ installs, rendered and on a real API server (root)
 	cargo test --locked --workspace --test manifests --test installation --no-fail-fast
@@ -143,7 +145,7 @@ test-acceptance: setup test-programs ## Certificates and admission under faults,
 
 soak: export OUTRIGGER_PROGRAMS := dist
 soak: setup build ## The same with long times and many rounds, and the released programs: half an hour (root)
-	OUTRIGGER_PACE=soak cargo test --locked --workspace --test acceptance --test capture --no-fail-fast
+	OUTRIGGER_PACE=soak cargo test --locked --workspace --test acceptance --test capture --test storm --no-fail-fast
 
 fuzz: ## Let libFuzzer look for what breaks a target: TARGET=name (or all), TIME=60 seconds each
 	@test -x "$(CARGO_FUZZ)/bin/cargo-fuzz" || CARGO_TARGET_DIR="$(CARGO_FUZZ)/build" \

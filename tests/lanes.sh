@@ -110,7 +110,7 @@ repeat_failures() {
     printf '\n== what failed\n'
     awk '/^---- .+ ----$/ { left = 15 } /^failures:$/ { left = 0 }
         left > 0 { left--; print substr($0, 1, 400) }
-        /^error(\[|:)/ { print substr($0, 1, 400) }' "$1"
+        /^[Ee]rror(\[|:)/ { print substr($0, 1, 400) }' "$1"
 }
 
 # Prints the longest programs as rows of the table, and warns of those that have grown.

@@ -151,10 +151,11 @@ impl Cluster {
     }
 
     /// Kills etcd, does `work` without it, and starts it again.
-    pub fn without_etcd(&mut self, work: impl FnOnce() -> Result<()>) -> Result<()> {
-        self.node.etcd.kill()?;
+    pub fn without_etcd(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        let mut etcd = lock(&self.node.etcd);
+        etcd.kill()?;
         let worked = work();
-        self.node.etcd.start_again(&self.folder)?;
+        etcd.start_again(&self.folder)?;
         let kubectl = &self.node.kubectl;
         wait::until("the API server has its store again", || {
             kubectl.must(["get", "--raw", "/readyz"])
@@ -192,7 +193,7 @@ struct Node {
     kube_proxy: KubeProxy,
     dns: Dns,
     control_plane: ControlPlane,
-    etcd: Etcd,
+    etcd: Mutex<Etcd>,
     containerd: Mutex<Containerd>,
 }
 
@@ -225,6 +226,7 @@ impl Node {
             kubectl.must(["get", "serviceaccount", "default", "--namespace=default"])
         })?;
         let (kubelet, containerd) = (Mutex::new(kubelet), Mutex::new(containerd));
+        let etcd = Mutex::new(etcd);
         Ok(Self { kubectl, kubelet, kube_proxy, dns, control_plane, etcd, containerd })
     }
 
@@ -245,7 +247,7 @@ impl Node {
         self.dns.stop()?;
         // Their data ends with the node, and a graceful end takes seconds.
         self.control_plane.kill_api_server()?;
-        self.etcd.kill()?;
+        lock(&self.etcd).kill()?;
         lock(&self.containerd).stop()?;
         released?;
         deleted.map(drop)

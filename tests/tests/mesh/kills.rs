@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::commands::istioctl;
 use crate::load::Load;
 
-pub(crate) fn killed_sidecars_lose_only_requests_in_flight(cluster: &mut Cluster) -> Result<()> {
+pub(crate) fn killed_sidecars_lose_only_requests_in_flight(cluster: &Cluster) -> Result<()> {
     let load = Load::running(cluster)?;
     let shop = cluster.existing_namespace("shop");
     let mut servers = shop.pods("app=server")?;
@@ -36,7 +36,7 @@ pub(crate) fn killed_sidecars_lose_only_requests_in_flight(cluster: &mut Cluster
     Ok(())
 }
 
-pub(crate) fn killed_api_server_and_etcd_lose_no_request(cluster: &mut Cluster) -> Result<()> {
+pub(crate) fn killed_api_server_and_etcd_lose_no_request(cluster: &Cluster) -> Result<()> {
     let load = Load::running(cluster)?;
     cluster.without_api_server(|| load.continues("without an API server"))?;
     changed_endpoints_arrive(cluster, &load, 3)?;

@@ -1,7 +1,7 @@
 //! Generated configuration: tables of its rules, its inner consistency, and the verdict of the real
 //! Envoy.
 
-#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a failing test may panic")]
+#![expect(clippy::unwrap_used, reason = "a failing test may panic")]
 
 mod access_log;
 mod calls;

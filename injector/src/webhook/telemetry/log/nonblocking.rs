@@ -194,7 +194,7 @@ mod tests {
         }
         // The blocked write has a chunk, which the thread may have gathered while lines came.
         let lost = lines.lost().get();
-        assert!(lost as usize >= 2 * LINES - CHUNK / line.len() - 1, "{lost}");
+        assert!(lost >= (2 * LINES - CHUNK / line.len() - 1) as u64, "{lost}");
         drop(open);
         // On a busy machine the drop may end before all lines are written.
         let written = || String::from_utf8(taken.lock().unwrap().clone()).unwrap();

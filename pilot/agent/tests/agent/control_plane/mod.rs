@@ -1,14 +1,14 @@
 //! Control plane of a test, in the pod's network namespace: discovery in both variants and the
 //! certificate service, over TLS on one port.
 
-#[path = "../../../../../tests/tests/cluster/control_plane/certificates.rs"]
+#[path = "../../../../../tests/tests/node/control_plane/certificates.rs"]
 mod certificates;
-#[path = "../../../../../tests/tests/cluster/control_plane/configuration.rs"]
+#[path = "../../../../../tests/tests/node/control_plane/configuration.rs"]
 mod configuration;
 mod discovery;
 mod grpc;
 pub(crate) mod resources;
-#[path = "../../../../../tests/tests/cluster/control_plane/tls_server.rs"]
+#[path = "../../../../../tests/tests/node/control_plane/tls_server.rs"]
 mod tls_server;
 
 use std::sync::Arc;

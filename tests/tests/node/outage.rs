@@ -11,7 +11,7 @@ use crate::injection::apply_examples;
 
 pub(crate) fn traffic_outlives_the_control_plane(fixture: &Fixture) -> Result<()> {
     let cluster = fixture.cluster_with_injector()?;
-    let control_plane = fixture.control_plane()?;
+    let control_plane = fixture.control_plane();
     let shop = cluster.namespace("outage", &["istio-injection=enabled"])?;
     apply_examples(&shop)?;
     shop.wait_until_service_answers("web", 80)?;

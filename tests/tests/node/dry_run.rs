@@ -17,7 +17,7 @@ use crate::fixture::Fixture;
 use crate::istioctl::{INSTALLATION, KubeInject};
 
 pub(crate) fn api_server_accepts_every_injected_example(fixture: &Fixture) -> Result<()> {
-    let mut trial = Trial::new(fixture.cluster()?)?;
+    let mut trial = Trial::new(fixture.cluster())?;
     for example in files(&repository().join("manifests/examples"))? {
         for settings in [&[][..], &INSTALLATION] {
             let call = KubeInject::new(example.clone()).flags(settings.iter().copied());
@@ -28,7 +28,7 @@ pub(crate) fn api_server_accepts_every_injected_example(fixture: &Fixture) -> Re
 }
 
 pub(crate) fn api_server_accepts_every_injected_layout(fixture: &Fixture) -> Result<()> {
-    let mut trial = Trial::new(fixture.cluster()?)?;
+    let mut trial = Trial::new(fixture.cluster())?;
     for layout in files(&repository().join("injector/testdata/kube-inject/edits"))? {
         trial.expect_accepted(&layout, &KubeInject::new(layout.clone()).run()?)?;
     }
@@ -40,7 +40,7 @@ pub(crate) fn api_server_accepts_our_injection_of_istios_cases(fixture: &Fixture
     let Some(folder) = env::var_os("ISTIO_CASES").map(PathBuf::from) else {
         return skipped_tests::record("Istio's cases at an API server", "ISTIO_CASES is not set");
     };
-    let mut trial = Trial::new(fixture.cluster()?)?;
+    let mut trial = Trial::new(fixture.cluster())?;
     for case in folders(&folder)? {
         let input = case.join("input.yaml");
         if !input.exists() {

@@ -5,7 +5,7 @@ use anyhow::Result;
 use crate::fixture::Fixture;
 
 pub(crate) fn deployment_answers_through_its_service(fixture: &Fixture) -> Result<()> {
-    let plain = fixture.cluster()?.namespace("node", &[])?;
+    let plain = fixture.cluster().namespace("node", &[])?;
     plain.apply(include_str!("node.yaml"))?;
     plain.wait_until_available("web")?;
     plain.wait_for("condition=Ready", "pod/client")?;

@@ -16,7 +16,7 @@ use crate::cni::{Agent, checking_pod, configurations, is_refused_without_agent, 
 use crate::fixture::Fixture;
 
 pub(crate) fn rebooted_node_starts_no_pod_without_capture(fixture: &Fixture) -> Result<()> {
-    let cluster = fixture.cluster()?;
+    let cluster = fixture.cluster();
     let before = configurations(cluster)?;
     let visits = Visits::listen(cluster)?;
     let mut agent = Agent::start(cluster)?;

@@ -11,52 +11,49 @@ use e2e::{images, wait};
 
 use crate::control_plane::ControlPlane;
 
-/// Starts the node and installs the injector once, when a test first needs them.
-#[derive(Default)]
+/// The node, with the injector once a story needs it.
 pub(crate) struct Fixture {
-    node: OnceLock<Result<(Cluster, ControlPlane), String>>,
+    cluster: Cluster,
+    control_plane: ControlPlane,
     installed: OnceLock<Result<(), String>>,
 }
 
 impl Fixture {
-    /// Returns the cluster without the injector.
-    pub(crate) fn cluster(&self) -> Result<&Cluster> {
-        self.node().map(|(cluster, _)| cluster)
+    /// Starts the node and the control plane of the mesh.
+    pub(crate) fn start() -> Result<Self> {
+        let programs = Programs::find()?;
+        let app = Path::new(env!("CARGO_BIN_EXE_app"));
+        let cluster = Cluster::start(&programs, &images::all(&programs, app)?)?;
+        let control_plane =
+            ControlPlane::start(&cluster).context("starting the control plane of the mesh")?;
+        Ok(Self { cluster, control_plane, installed: OnceLock::new() })
+    }
+
+    /// Returns the cluster, which may be without the injector.
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.cluster
     }
 
     /// Returns the control plane of the mesh.
-    pub(crate) fn control_plane(&self) -> Result<&ControlPlane> {
-        self.node().map(|(_, control_plane)| control_plane)
-    }
-
-    fn node(&self) -> Result<&(Cluster, ControlPlane)> {
-        once(&self.node, || {
-            let programs = Programs::find()?;
-            let app = Path::new(env!("CARGO_BIN_EXE_app"));
-            let cluster = Cluster::start(&programs, &images::all(&programs, app)?)?;
-            let control_plane =
-                ControlPlane::start(&cluster).context("starting the control plane of the mesh")?;
-            Ok((cluster, control_plane))
-        })
+    pub(crate) fn control_plane(&self) -> &ControlPlane {
+        &self.control_plane
     }
 
     /// Returns the cluster with `manifests/install.yaml` applied and the webhook serving.
     pub(crate) fn cluster_with_injector(&self) -> Result<&Cluster> {
-        let cluster = self.cluster()?;
-        once(&self.installed, || install(cluster))?;
-        Ok(cluster)
+        let install = || install(&self.cluster).map_err(|error| format!("{error:#}"));
+        let installed = self.installed.get_or_init(install);
+        installed.as_ref().map_err(|error| anyhow!("{error}"))?;
+        Ok(&self.cluster)
     }
 
     /// Stops the node. If `OUTRIGGER_HOLD` is set, it first waits after a failure, for the
     /// investigation.
     pub(crate) fn take_down(self, failed: bool) -> Result<()> {
-        let Some(Ok((cluster, _))) = self.node.into_inner() else {
-            return Ok(());
-        };
         if failed && env::var_os("OUTRIGGER_HOLD").is_some() {
-            hold(&cluster)?;
+            hold(&self.cluster)?;
         }
-        cluster.stop().context("taking the cluster down")
+        self.cluster.stop().context("taking the cluster down")
     }
 }
 
@@ -83,11 +80,6 @@ fn install(cluster: &Cluster) -> Result<()> {
         let count = found.split_whitespace().count();
         if count == ENTRIES { Ok(()) } else { bail!("{count} of {ENTRIES} have one") }
     })
-}
-
-fn once<T>(cell: &OnceLock<Result<T, String>>, make: impl FnOnce() -> Result<T>) -> Result<&T> {
-    let made = cell.get_or_init(|| make().map_err(|error| format!("{error:#}")));
-    made.as_ref().map_err(|error| anyhow!("{error}"))
 }
 
 /// Number of Istio's entries for the default revision.

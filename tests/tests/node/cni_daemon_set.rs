@@ -15,7 +15,7 @@ use crate::fixture::Fixture;
 pub(crate) fn daemon_set_installs_repairs_and_leaves_the_node_as_it_was(
     fixture: &Fixture,
 ) -> Result<()> {
-    let cluster = fixture.cluster()?;
+    let cluster = fixture.cluster();
     let before = configurations(cluster)?;
     let namespace = cluster.namespace("cni-node", &[])?;
     let early = ["early-request", "early-foreign"];

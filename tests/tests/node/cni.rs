@@ -20,7 +20,7 @@ use crate::fixture::Fixture;
 use crate::istioctl::KubeInject;
 
 pub(crate) fn cni_plugin_captures_pods_without_privileges(fixture: &Fixture) -> Result<()> {
-    let cluster = fixture.cluster()?;
+    let cluster = fixture.cluster();
     let before = configurations(cluster)?;
     let namespace = cluster.namespace("cni", &[])?;
 

@@ -7,7 +7,7 @@ use e2e::proxy::{Connections, connections};
 use crate::fixture::Fixture;
 
 pub(crate) fn manually_written_pod_is_captured(fixture: &Fixture) -> Result<()> {
-    let captured = fixture.cluster()?.namespace("captured", &[])?;
+    let captured = fixture.cluster().namespace("captured", &[])?;
     for (name, command) in [("server", SERVER), ("client", CLIENT)] {
         captured.apply(
             &include_str!("captured.yaml").replace("<pod>", name).replace("<command>", command),
