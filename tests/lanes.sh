@@ -7,7 +7,7 @@ set -euo pipefail
 script=$(realpath "${BASH_SOURCE[0]}")
 cd "$(dirname "$script")/.."
 
-lanes=4
+lanes=5
 # A program that hangs is ended, in minutes.
 longest=25
 
