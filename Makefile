@@ -83,7 +83,8 @@ check: ## Formatting, lints, documentation, unit tests, licences: no root, no se
 
 manifests: setup ## Render manifests/install.yaml, install-mesh.yaml and the templates of manifests/chart
 	PATH="$(KUBERNETES):$$PATH" manifests/render.sh
-	cargo run --locked --quiet --package e2e --bin chart
+	cargo build --locked --workspace --bin chart
+	$(TARGET_DIR)/debug/chart
 
 go-types: ## Write the tables in go-types/tables from their Go modules (Go)
 	go -C go-types/generate run . "$(CURDIR)/go-types/tables"
@@ -99,7 +100,8 @@ site: ## Build the documentation as a site in target/site: open index.html
 # The workspace's own lock file is checked by every build.
 generated: setup ## Check that generated files, and the lock file of the fuzz targets, are current
 	PATH="$(KUBERNETES):$$PATH" manifests/render.sh --check
-	cargo run --locked --quiet --package e2e --bin chart -- --check
+	cargo build --locked --workspace --bin chart
+	$(TARGET_DIR)/debug/chart --check
 	@go -C go-types/generate mod download \
 	    || { echo "make generated: LEFT OUT: go-types/tables; their Go modules are not available" >&2; exit 0; }; \
 	folder=$$(mktemp -d); go -C go-types/generate run . "$$folder"; \

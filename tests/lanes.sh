@@ -64,6 +64,9 @@ collect_program() {
     shift 2
     name="$CARGO_PKG_NAME ${name%-*}"
     [[ " $groups " == *" $(group_of "$name") "* ]] || return 0
+    # The tests in a program have the file name of those in the library.
+    [[ ! -e "$work/programs/$name" ]] || name+=" (program)"
+    [[ ! -e "$work/programs/$name" ]] || { echo "lanes.sh: two test programs are called $name" >&2 && exit 1; }
     {
         compgen -e CARGO | while read -r variable; do declare -p "$variable"; done
         printf 'cd %q\n' "$PWD"

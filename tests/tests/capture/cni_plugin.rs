@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use crate::flags::{APP, PROXY, check, owned_by};
 use crate::pod::From::World;
-use crate::pod::{Pod, build};
+use crate::pod::{Pod, own_program};
 use crate::settings::Settings;
 
 #[test]
@@ -219,7 +219,7 @@ fn capability_that_the_runtime_lacks_is_named() {
         ("sys_admin", "entering it needs CAP_SYS_ADMIN"),
     ] {
         let limited = folder.path().join(capability);
-        let plugin = build("cni");
+        let plugin = own_program("istio-cni");
         let script =
             format!("#!/bin/sh\nexec setpriv --bounding-set=-{capability} {}\n", plugin.display());
         fs::write(&limited, script).unwrap();
@@ -233,7 +233,7 @@ fn capability_that_the_runtime_lacks_is_named() {
 /// A call that hangs must not hold up the other pods of its node.
 #[test]
 fn call_without_a_result_ends_with_an_error_that_names_the_pod() {
-    let mut plugin = Command::new(build("cni"));
+    let mut plugin = Command::new(own_program("istio-cni"));
     plugin.env_clear().env("CNI_COMMAND", "ADD").env("CNI_NETNS", "/absent");
     plugin.env("CNI_ARGS", "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web");
     let mut plugin = plugin.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -252,7 +252,7 @@ fn call_without_a_result_ends_with_an_error_that_names_the_pod() {
 /// A runtime takes an empty result for a failed call only if the exit code says so.
 #[test]
 fn result_that_cannot_be_written_is_a_failed_call() {
-    let mut plugin = Command::new(build("cni"));
+    let mut plugin = Command::new(own_program("istio-cni"));
     plugin.env_clear().env("CNI_COMMAND", "VERSION").stdin(Stdio::null());
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
     assert_eq!(plugin.stdout(full).status().unwrap().code(), Some(1));
@@ -282,10 +282,10 @@ fn plugin_can_be_replaced_while_it_is_called() {
     let config = config(&request(&Settings::injected())).to_string();
     let folder = TempDir::new().unwrap();
     let program = folder.path().join("istio-cni");
-    fs::copy(build("cni"), &program).unwrap();
+    fs::copy(own_program("istio-cni"), &program).unwrap();
     let script = "while cp \"$1\" new && mv new istio-cni; do :; done";
     let mut replacing = Command::new("sh");
-    replacing.args(["-c", script, "sh"]).arg(build("cni")).current_dir(folder.path());
+    replacing.args(["-c", script, "sh"]).arg(own_program("istio-cni")).current_dir(folder.path());
     let mut replacing = replacing.spawn().unwrap();
     for _ in 0..100 {
         call_program(&program, "ADD", &path(&pod), &config).unwrap();
@@ -304,7 +304,7 @@ fn killed_plugin_leaves_all_rules_or_none() {
     add(&pod, &settings).unwrap();
     let (all, whole) = (pod.ruleset(), pod.dump());
     let config = config(&request(&settings)).to_string();
-    let program = build("cni");
+    let program = own_program("istio-cni");
     let (mut before, mut after) = (0, 0);
     for round in 0..100 {
         pod.init(&Settings::default().with_switch("--cleanup-only"));
@@ -401,7 +401,7 @@ fn call_by_client(
 ) -> Result<String, String> {
     let program = folder.path().join("istio-cni");
     if !program.exists() {
-        fs::copy(build("cni"), program).unwrap();
+        fs::copy(own_program("istio-cni"), program).unwrap();
     }
     let annotations = config(&request(&Settings::injected()))["runtimeConfig"].take();
     let mut client = Command::new(Programs::find().unwrap().cnitool().unwrap());
@@ -451,7 +451,7 @@ fn path(pod: &Pod) -> PathBuf {
 /// Calls the plugin. Returns its result, or its error.
 fn call(command: &str, namespace: &Path, config: &str) -> Result<String, Value> {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    call_program(PROGRAM.get_or_init(|| build("cni")), command, namespace, config)
+    call_program(PROGRAM.get_or_init(|| own_program("istio-cni")), command, namespace, config)
 }
 
 fn call_program(

@@ -7,7 +7,8 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use e2e::conntrack::forget_connections;
-use e2e::netns::{Namespace, Owner, succeed};
+use e2e::netns::{Namespace, Owner};
+use e2e::programs::Programs;
 use e2e::sockets::{ConnectionOutcome, Listeners, Transport, reach};
 use e2e::wait::until;
 
@@ -253,12 +254,12 @@ impl Pod {
     }
 }
 
-/// Returns a command for the program with an empty environment: the program from `ISTIO_INIT_BIN`,
-/// or the one that cargo builds.
+/// Returns a command for `istio-init` with an empty environment: the one in `ISTIO_INIT_BIN`, or that of
+/// this repository.
 pub(crate) fn istio_init() -> Command {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     let named = || std::env::var_os("ISTIO_INIT_BIN").map(PathBuf::from);
-    let program = PROGRAM.get_or_init(|| named().unwrap_or_else(|| build("istio-init")));
+    let program = PROGRAM.get_or_init(|| named().unwrap_or_else(|| own_program("istio-init")));
     assert!(program.exists(), "ISTIO_INIT_BIN: {} is missing", program.display());
     let mut command = Command::new(program);
     command.env_clear();
@@ -269,16 +270,9 @@ pub(crate) fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// Builds the program of a package, since cargo does not for a test of another package.
-pub(crate) fn build(package: &str) -> PathBuf {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--package", package, "--bins", "--message-format=json"]);
-    let messages = succeed(cargo.current_dir(env!("CARGO_MANIFEST_DIR")), "").expect("cargo build");
-    let executable = |line: &str| {
-        let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        message["executable"].as_str().map(PathBuf::from)
-    };
-    messages.lines().find_map(executable).expect("cargo tells where the program is")
+/// Returns one of this repository's programs.
+pub(crate) fn own_program(name: &str) -> PathBuf {
+    Programs::find().and_then(|programs| programs.own(name)).expect("a program of this repository")
 }
 
 fn without_counts(ruleset: &str) -> String {
