@@ -15,6 +15,9 @@ LARGEST_PLUGIN := 2500000
 MDBOOK := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/mdbook-$(shell cat tests/mdbook-version)/bin/mdbook
 KUBERNETES := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/kubernetes-$(KUBERNETES_VERSION)
 
+# Tests compare with Istio's programs where this names them.
+export ISTIO_PROGRAMS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/istio-$(shell awk '$$1 == "istio.io/istio" { print $$2 }' tests/istio/go.mod)
+
 # Kept outside the tree, as what `make setup` installs.
 CARGO_FUZZ_VERSION := 0.13.1
 CARGO_FUZZ := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/cargo-fuzz
@@ -133,7 +136,7 @@ test-unit: ## The tests of each crate that need no root, no set-up and no API se
 	@tests/lanes.sh --unit --workspace
 
 # Of the whole workspace, as all other targets: the features of crates are the same, so nothing is built twice.
-test-capture: ## Packets through istio-init's rules, in network namespaces (root)
+test-capture: test-programs ## Packets through istio-init's rules, in network namespaces (root)
 	cargo test --locked --workspace --test 'capture*' --no-fail-fast
 
 test-node: setup test-programs ## The stories on a real Kubernetes node, and with the whole mesh (root)
@@ -146,8 +149,9 @@ test-acceptance: setup test-programs ## Certificates and admission under faults,
 	cargo test --locked --workspace --test acceptance
 
 soak: export OUTRIGGER_PROGRAMS := dist
-soak: setup build ## The same with long times and many rounds, and the released programs: half an hour (root)
-	OUTRIGGER_PACE=soak cargo test --locked --workspace --test acceptance --test capture --test storm --no-fail-fast
+soak: setup build ## The same with long times and many rounds, and the released programs: an hour (root)
+	OUTRIGGER_PACE=soak cargo test --locked --workspace --test acceptance --test capture --test storm \
+	    --test node --test mesh --test installation --no-fail-fast
 
 fuzz: ## Let libFuzzer look for what breaks a target: TARGET=name (or all), TIME=60 seconds each
 	@test -x "$(CARGO_FUZZ)/bin/cargo-fuzz" || CARGO_TARGET_DIR="$(CARGO_FUZZ)/build" \

@@ -7,7 +7,8 @@ main() {
     local status=0
     work=$(mktemp --directory)
     trap 'rm -rf "$work"' EXIT
-    # Downloads and Go on one side, cargo on the other.
+    # What stops a set-up is told first. Then downloads and Go on one side, cargo on the other.
+    tests/setup.sh packages
     beside setup
     chain fmt clippy doc test-programs || status=1
     join || status=1
@@ -35,6 +36,7 @@ beside() {
     beside=$1
     run "$beside" >"$work/output" 2>&1 &
     beside_pid=$!
+    trap 'pkill --parent "$beside_pid"; exit 130' INT TERM
 }
 
 join() {

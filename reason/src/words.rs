@@ -112,7 +112,6 @@ words! {
         NO_CONFIGURATION = "no_configuration", "No configuration is loaded yet", None;
         INTERNAL = "internal", "The answer cannot be written", None;
         PANIC = "panic", "The call ended in a panic", None;
-        ABANDONED = "abandoned", "The client closed the connection before the answer; in traces only", None;
     }
     "Warnings: the pod is injected" {
         UNKNOWN_KEY = "unknown_key", "A label or annotation of the pod resembles a key of injection", Varies("the key that may be meant");

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::failure;
@@ -35,16 +35,19 @@ pub fn run<F: Send + Sync + 'static>(
 ) -> Result<ExitCode> {
     let arguments = Arguments::from_args();
     let fixture = if arguments.list { None } else { Some(Arc::new(start()?)) };
-    let mut failed = false;
+    let (mut failed, mut count) = (false, 0);
     for phase in phases {
         let mut arguments = arguments.clone();
         let threads = arguments.test_threads.unwrap_or(SIDE_BY_SIDE);
         arguments.test_threads = Some(threads.min(phase.len()));
         let trials = phase.iter().map(|(name, story)| trial(name, *story, fixture.clone()));
-        failed |= libtest_mimic::run(&arguments, trials.collect()).has_failed();
+        let conclusion = libtest_mimic::run(&arguments, trials.collect());
+        failed |= conclusion.has_failed();
+        count += conclusion.num_passed + conclusion.num_failed;
     }
     if let Some(fixture) = fixture {
         stop(Arc::into_inner(fixture).context("a story still holds the fixture")?, failed)?;
+        ensure!(count > 0, "no story has {:?} in its name", arguments.filter);
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -98,4 +98,4 @@ fn now() -> Result<u64> {
 
 /// Milliseconds until the other end of a connection has handled its end. On a busy machine, it sends
 /// requests until then.
-const LEARNED: u64 = 100;
+const LEARNED: u64 = 500;

@@ -45,11 +45,11 @@ fn main() -> Result<ExitCode> {
     let mut arguments = Arguments::from_args();
     let pace = Pace::of_environment()?;
     if arguments.list {
-        return Ok(libtest_mimic::run(&arguments, trials(pace, None)).exit_code());
+        return Ok(libtest_mimic::run(&arguments, trials(None)).exit_code());
     }
     arguments.test_threads = Some(pace.side_by_side);
     let pool = Arc::new(FixturePool::new(pace.side_by_side, move || Shared::start(pace)));
-    let conclusion = libtest_mimic::run(&arguments, trials(pace, Some(&pool)));
+    let conclusion = libtest_mimic::run(&arguments, trials(Some(&pool)));
     drop(pool);
     Ok(conclusion.exit_code())
 }
@@ -72,8 +72,9 @@ macro_rules! cases {
     };
 }
 
-fn trials(pace: Pace, pool: Option<&Arc<FixturePool<Shared>>>) -> Vec<Trial> {
-    let mut trials = cases![pool,
+fn trials(pool: Option<&Arc<FixturePool<Shared>>>) -> Vec<Trial> {
+    cases![pool,
+        rotation::consecutive_rotations_fail_no_admission
         wrong_clock::clock_half_an_hour_off_fails_no_admission
         rotation::replica_killed_during_a_rotation_fails_no_admission
         rotation::hanging_api_server_during_a_rotation_is_harmless
@@ -100,9 +101,5 @@ fn trials(pace: Pace, pool: Option<&Arc<FixturePool<Shared>>>) -> Vec<Trial> {
         server::rolling_restart_fails_no_admission
         client_certificate::only_api_servers_with_a_valid_certificate_are_served
         excluded_pods::cluster_can_recover_without_any_replica
-    ];
-    if pace.with_aging {
-        trials.extend(cases![pool, rotation::consecutive_rotations_fail_no_admission]);
-    }
-    trials
+    ]
 }

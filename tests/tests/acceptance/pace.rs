@@ -10,8 +10,6 @@ use anyhow::{Result, bail};
 pub(crate) struct Pace {
     /// Number of cases at a time, each with API servers of its own.
     pub(crate) side_by_side: usize,
-    /// Cases that wait for a CA to age run too.
-    pub(crate) with_aging: bool,
     pub(crate) propagation_delay: Duration,
     pub(crate) authority_lifetime: Duration,
     pub(crate) leaf_lifetime: Duration,
@@ -62,22 +60,20 @@ impl Pace {
 
 const TEST: Pace = Pace {
     side_by_side: 2,
-    with_aging: false,
     propagation_delay: Duration::from_secs(3),
     authority_lifetime: Duration::from_secs(45),
-    leaf_lifetime: Duration::from_secs(10),
+    leaf_lifetime: Duration::from_secs(15),
     tick: Duration::from_millis(500),
     rate: 25,
     rotations: 1,
     starts: 3,
     contention: Duration::from_secs(6),
     rounds: 1,
-    reviews: (200, Duration::from_secs(2)),
+    reviews: (200, Duration::from_secs(5)),
 };
 
 const SOAK: Pace = Pace {
     side_by_side: 1,
-    with_aging: true,
     propagation_delay: Duration::from_secs(10),
     authority_lifetime: Duration::from_secs(120),
     leaf_lifetime: Duration::from_secs(30),

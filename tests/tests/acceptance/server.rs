@@ -15,7 +15,7 @@ use crate::caller::{Caller, review};
 use crate::fixture::Fixture;
 use crate::load::Tally;
 
-/// A whole rotation happens during the measurement.
+/// The next CA begins to sign during the measurement.
 pub(crate) async fn reviews_are_fast_and_none_fails(fixture: &mut Fixture<'_>) -> Result<()> {
     fixture.install(1).await?;
     let (rate, time) = fixture.pace().reviews;
@@ -53,6 +53,8 @@ pub(crate) async fn reviews_are_fast_and_none_fails(fixture: &mut Fixture<'_>) -
         times.extend(done.context("a caller broke off")??);
     }
     let end = Usage::from_pid(fixture.replicas[0].process.id())?;
+    let phase = fixture.state().await?.phase;
+    ensure!(phase.word() != "prepared", "the measurement ended before the next CA signed");
     times.sort_unstable();
     let count = times.len();
     let at = |share: usize| times[(count * share / 1000).min(count - 1)];

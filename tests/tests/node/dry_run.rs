@@ -92,7 +92,9 @@ impl<'a> Trial<'a> {
         let namespaces = NAMESPACES.map(|name| {
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).to_string()
         });
-        cluster.apply(&namespaces.join("\n---\n"))?;
+        // Other stories create it at the same time.
+        let apply = ["apply", "--server-side", "--filename", "-"];
+        cluster.kubectl().must_with_input(apply, &namespaces.join("\n---\n"))?;
         Ok(Self { cluster, plain: BTreeMap::new(), complaints: Vec::new() })
     }
 

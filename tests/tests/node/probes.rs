@@ -95,7 +95,8 @@ fn probed() -> Value {
 
 fn often(mut probe: Value, failures: u32) -> Value {
     probe["periodSeconds"] = 1.into();
-    probe["timeoutSeconds"] = 5.into();
+    // One failure restarts a container, and a busy machine is slow.
+    probe["timeoutSeconds"] = 30.into();
     probe["failureThreshold"] = failures.into();
     probe
 }

@@ -83,9 +83,9 @@ pub(crate) async fn trust_probe_counts_only_failures_of_its_own_entry(
     let parameters = &mut fixture.options.parameters;
     parameters.trust_probe = true;
     parameters.trust_probe_interval = Duration::from_millis(200);
-    parameters.leaf_lifetime = SignedDuration::from_secs(4);
-    parameters.propagation_delay = SignedDuration::from_secs(1);
-    parameters.retire_delay = SignedDuration::from_secs(8);
+    parameters.leaf_lifetime = SignedDuration::from_secs(8);
+    parameters.propagation_delay = SignedDuration::from_secs(2);
+    parameters.retire_delay = SignedDuration::from_secs(12);
     parameters.tick = Duration::from_millis(200);
     parameters.write_burst = 20;
     fixture.allow_probes().await?;
@@ -222,7 +222,7 @@ async fn apply_entry(
             "failurePolicy": "Fail",
             "sideEffects": "None",
             "admissionReviewVersions": ["v1"],
-            "timeoutSeconds": 1,
+            "timeoutSeconds": 5,
         }],
     });
     let how = PatchParams::apply("installer").force();

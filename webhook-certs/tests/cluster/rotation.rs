@@ -83,6 +83,9 @@ pub(crate) async fn bundle_reverted_during_a_rotation_only_delays_it(
     mut fixture: Fixture<'_>,
 ) -> Result<()> {
     hasten(&mut fixture);
+    // The revert has to come before the next CA signs.
+    let propagation = 2 * PROPAGATION;
+    fixture.options.parameters.propagation_delay = propagation;
     let mut replica = fixture.replica().await?;
     let reviewer = Reviewer::start(Arc::clone(&replica.certificate)).await?;
     fixture.expose().await?;
@@ -99,7 +102,7 @@ pub(crate) async fn bundle_reverted_during_a_rotation_only_delays_it(
         let reverted = Timestamp::now();
         let activated = until_phase(&fixture, "activated").await?;
         let delay = activated.phase_since.duration_since(reverted);
-        ensure!(delay + TICK >= PROPAGATION, "activated {delay:?} after the revert");
+        ensure!(delay + TICK >= propagation, "activated {delay:?} after the revert");
         Ok(())
     })
     .await?;

@@ -30,7 +30,7 @@ pub(crate) async fn continuously_reverted_bundle_fails_no_call(
     let old = in_service(&fixture).await?.bundle();
     let parameters = fixture.options.parameters;
     let siege = parameters.propagation_delay.unsigned_abs() * 3;
-    under_load(&fixture, async {
+    let (_, calls) = under_load(&fixture, async {
         ask_for_rotation(&fixture).await?;
         // The next CA is never published for long enough to sign.
         until_phase(&fixture, "prepared").await?;
@@ -39,11 +39,12 @@ pub(crate) async fn continuously_reverted_bundle_fails_no_call(
         until_phase(&fixture, "activated").await
     })
     .await?;
+    ensure!(calls > 20, "only {calls} calls");
     // This removes the signing CA, so calls may fail until the replicas have seen it.
     apply_bundle(&fixture, &old).await?;
     tokio::time::sleep(REPLICAS_LOOK).await;
     let siege = parameters.retire_delay.unsigned_abs().mul_f64(2.2);
-    under_load(&fixture, async {
+    let (_, calls) = under_load(&fixture, async {
         besiege(&fixture, &old, siege).await?;
         let state = fixture.state().await?;
         ensure!(state.phase.word() == "activated", "{:?}", state.phase);
@@ -52,6 +53,7 @@ pub(crate) async fn continuously_reverted_bundle_fails_no_call(
         shrunk(&fixture).await
     })
     .await?;
+    ensure!(calls > 20, "only {calls} calls");
     Ok(())
 }
 

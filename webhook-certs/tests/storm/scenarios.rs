@@ -53,7 +53,7 @@ impl Pair {
 #[expect(clippy::print_stderr, reason = "needed to repeat a failure")]
 pub(crate) async fn storm(mut fixture: Fixture<'_>, seed: u64, steps: usize) -> Result<()> {
     let mut random = Random::from_seed(seed);
-    hasten(&mut fixture, SignedDuration::from_secs(random.pick(&[60, 90, 36_000])));
+    hasten(&mut fixture, SignedDuration::from_secs(random.pick(&[20, 30, 36_000])));
     let mut pair = Pair::start(&fixture).await?;
     let work = async |tally: &Tally| {
         let mut copies: Vec<State> = vec![fixture.state().await?];

@@ -268,7 +268,7 @@ fn slow_readers_are_bounded_and_do_not_stop_other_requests() {
     }
     assert_eq!(get(agent.address(), "/healthz/ready", "").status, 503);
     // The readers are given up although their connections stay open.
-    wait::until("a scrape is possible again", || {
+    wait::until_within("a scrape is possible again", Duration::from_secs(60), || {
         let (_, head) = scrape_from(15);
         if head == "HTTP/1.1 200" { Ok(()) } else { Err(head) }
     })

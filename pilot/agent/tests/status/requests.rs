@@ -178,7 +178,7 @@ fn handler_ends_with_the_connection_of_the_kubelet() {
     let kubelet = crate::client::open(agent.address(), "GET", "/app-lifecycle/web/prestopz", "");
     assert_eq!(hear.recv().unwrap(), "asked");
     drop(kubelet);
-    assert_eq!(hear.recv_timeout(e2e::wait::TIMEOUT), Ok("left"));
+    assert_eq!(hear.recv_timeout(std::time::Duration::from_secs(60)), Ok("left"));
 }
 
 /// Returns a pod with addresses of both families, and `::6` as under capture.
