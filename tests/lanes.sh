@@ -7,7 +7,7 @@ set -euo pipefail
 script=$(realpath "${BASH_SOURCE[0]}")
 checkout=$(realpath "$(dirname "$script")/..")
 
-lanes=4
+lanes=3
 # A program that hangs is ended, in minutes.
 longest=40
 

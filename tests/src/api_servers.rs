@@ -315,7 +315,7 @@ fn answers(server: &Server, path: &str) -> Result<()> {
     })
 }
 
-async fn admin(server: &Server) -> Result<Client> {
+pub(crate) async fn admin(server: &Server) -> Result<Client> {
     client(server, &Identity::Admin.token(&server.secret)).await
 }
 

@@ -10,6 +10,7 @@ use packaging::Image;
 use packaging::oci::ImageArchive;
 use rustix::process::geteuid;
 
+use crate::api_client::ApiClient;
 use crate::bridge::Bridge;
 use crate::containerd::{self, Containerd};
 use crate::control_plane::ControlPlane;
@@ -62,6 +63,11 @@ impl Cluster {
     /// Returns kubectl as the cluster's administrator.
     pub fn kubectl(&self) -> &Kubectl {
         &self.node.kubectl
+    }
+
+    /// Returns what is at a path of the API, as the cluster's administrator.
+    pub(crate) fn read(&self, path: &str) -> Result<String> {
+        self.node.client.get(path)
     }
 
     /// Returns the machine's address on the bridge, where pods reach programs of the tests.
@@ -189,6 +195,7 @@ impl Drop for Cluster {
 #[derive(Debug)]
 struct Node {
     kubectl: Kubectl,
+    client: ApiClient,
     kubelet: Mutex<Kubelet>,
     kube_proxy: KubeProxy,
     dns: Dns,
@@ -211,6 +218,7 @@ impl Node {
             ControlPlane::start(folder, programs, &etcd, bridge.address(), &access)?;
         let server = control_plane.server();
         let kubectl = Kubectl::new(programs, Identity::Admin.kubeconfig(folder, server)?)?;
+        let client = ApiClient::new(server)?;
         let dns = Dns::start(folder, programs, server)?;
         make_cgroups()?;
         let kubelet = Kubelet::start(folder, programs, &containerd, server, &access)?;
@@ -227,7 +235,7 @@ impl Node {
         })?;
         let (kubelet, containerd) = (Mutex::new(kubelet), Mutex::new(containerd));
         let etcd = Mutex::new(etcd);
-        Ok(Self { kubectl, kubelet, kube_proxy, dns, control_plane, etcd, containerd })
+        Ok(Self { kubectl, client, kubelet, kube_proxy, dns, control_plane, etcd, containerd })
     }
 
     /// Stops the node. Containers outlive a kubelet that stops before its pods are gone.

@@ -4,6 +4,7 @@
 //! images; [`api_servers::ApiServers`] is the API alone. Errors are for the reader of a failed
 //! test, so they are [`anyhow::Error`]s with their whole context.
 
+mod api_client;
 mod api_server;
 pub mod api_servers;
 mod bridge;

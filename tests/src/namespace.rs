@@ -26,7 +26,7 @@ impl<'a> Namespace<'a> {
         let root = format!("--from-literal=root-cert.pem={}", cluster.mesh_authority().root());
         namespace.kubectl(&["create", "configmap", "istio-ca-root-cert", &root])?;
         wait::until("the default ServiceAccount exists", || {
-            namespace.kubectl(&["get", "serviceaccount", "default"])
+            namespace.get("serviceaccount/default")
         })?;
         Ok(namespace)
     }
@@ -66,9 +66,15 @@ impl<'a> Namespace<'a> {
         Ok(answer.stderr)
     }
 
-    /// Returns an object from the API server.
+    /// Returns an object from the API server, such as `pod/client`.
     pub fn get(&self, object: &str) -> Result<Value> {
-        let text = self.kubectl(&["get", object, "--output=json"])?;
+        let (kind, name) = object.split_once('/').context("an object is KIND/NAME")?;
+        let api = match kind {
+            "configmap" | "pod" | "secret" | "service" | "serviceaccount" => "api/v1",
+            "deployment" | "daemonset" | "statefulset" => "apis/apps/v1",
+            _ => bail!("{object}: its API is not known here"),
+        };
+        let text = self.cluster.read(&format!("/{api}/namespaces/{}/{kind}s/{name}", self.name))?;
         serde_json::from_str(&text).with_context(|| format!("reading {object}"))
     }
 
@@ -115,7 +121,8 @@ impl<'a> Namespace<'a> {
 
     /// Returns the pods with a label (`key=value`) that are not being deleted.
     pub fn pods(&self, label: &str) -> Result<Vec<Value>> {
-        let list = self.kubectl(&["get", "pods", "--selector", label, "--output=json"])?;
+        let pods = format!("/api/v1/namespaces/{}/pods?labelSelector={label}", self.name);
+        let list = self.cluster.read(&pods)?;
         let mut list: Value = serde_json::from_str(&list).context("reading a list of pods")?;
         let pods = list["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
         Ok(pods.into_iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).collect())
@@ -132,7 +139,8 @@ impl<'a> Namespace<'a> {
 
     /// Returns the log of a container so far.
     pub fn logs(&self, pod: &str, container: &str) -> Result<String> {
-        self.kubectl(&["logs", pod, "--container", container])
+        let pod = format!("/api/v1/namespaces/{}/pods/{pod}", self.name);
+        self.cluster.read(&format!("{pod}/log?container={container}"))
     }
 
     /// Runs a command in a container and returns its standard output.

@@ -66,11 +66,13 @@ fn too_late<T>(what: &str, timeout: Duration, reason: &impl Display) -> Result<T
 /// Returns the pause after a probe: as long as the probe took, so that a wait takes at most half of
 /// a core from the programs that it waits for; longer in a long wait, of which it is a small part.
 fn pause(waited: Duration, probe: Duration) -> Duration {
-    probe.max(waited / 16).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
+    probe.min(LONGEST_PROBE).max((waited / 16).clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
 }
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+/// The longest probe that has a pause as long: some wait by themselves.
+const LONGEST_PROBE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
@@ -113,6 +115,7 @@ mod tests {
         assert_eq!(pause(Duration::ZERO, Duration::ZERO), SHORTEST_PAUSE);
         assert_eq!(pause(milliseconds(20), milliseconds(20)), milliseconds(20));
         assert_eq!(pause(milliseconds(480), milliseconds(1)), milliseconds(30));
-        assert_eq!(pause(Duration::from_secs(9), Duration::from_secs(3)), LONGEST_PAUSE);
+        assert_eq!(pause(Duration::from_secs(9), Duration::ZERO), LONGEST_PAUSE);
+        assert_eq!(pause(Duration::from_secs(9), Duration::from_secs(3)), LONGEST_PROBE);
     }
 }

@@ -118,4 +118,4 @@ fn clusters(cluster: &Cluster) -> Result<String> {
 
 const SERVERS: &str = "outbound|80||server.shop.svc.cluster.local::";
 /// Answers of fifteen seconds.
-const AWAY: u64 = 4_500;
+const AWAY: u64 = 1_500;

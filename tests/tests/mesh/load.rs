@@ -119,7 +119,7 @@ fn start(shop: &Namespace<'_>, config: &str) -> Result<Load> {
     shop.apply(&deployment("server", 2, &annotations, &["--http=8080"]))?;
     shop.wait_until_available("server")?;
     let report = format!("--report={REPORT_PORT}");
-    let words = ["--load=http://server/load", "--rate=300", "--http=8080", &report];
+    let words = ["--load=http://server/load", "--rate=100", "--http=8080", &report];
     if let [pod] = &before[..] {
         Load::of(address_of(pod)?).continues("while its servers are replaced")?;
     }
@@ -174,4 +174,4 @@ const REPORT_PORT: u16 = 9099;
 /// five seconds, after which a sidecar ends with them.
 const DRAIN: &str = "terminationDrainDuration: 20s\n";
 /// Answers that show that requests go on: those of two seconds.
-const ENOUGH: u64 = 600;
+const ENOUGH: u64 = 200;

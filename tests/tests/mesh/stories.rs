@@ -89,9 +89,7 @@ fn request(
 /// Waits until pods can start in a new namespace.
 fn ready<'a>(cluster: &'a Cluster, name: &str) -> Result<Namespace<'a>> {
     let namespace = cluster.existing_namespace(name);
-    wait::until("the default ServiceAccount exists", || {
-        namespace.kubectl(&["get", "serviceaccount", "default"])
-    })?;
+    wait::until("the default ServiceAccount exists", || namespace.get("serviceaccount/default"))?;
     Ok(namespace)
 }
 
