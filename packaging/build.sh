@@ -20,12 +20,14 @@ main() {
     set_flags "$target_dir"
     use_linker "$target"
     build "$target" --release --package injector --package istioctl --package pilot-discovery --package webhook-certs
-    # A static program relocates itself; packed, the list of places is 1 % of its size. A panic of these programs
-    # prints no backtrace, so nothing reads the index of the tables for unwinding.
-    RUSTFLAGS+=" -C link-arg=-Wl,-z,pack-relative-relocs -C link-arg=-Wl,--no-eh-frame-hdr"
+    # A static program relocates itself; packed, the list of places is 1 % of its size.
+    RUSTFLAGS+=" -C link-arg=-Wl,-z,pack-relative-relocs"
     # One after the other: together, each would have the features of crates that another one asks for.
     build "$target" --profile small --package pilot-agent
     build "$target" --profile small --package install-cni
+    # With RUST_BACKTRACE, an error of anyhow reads the index of the tables for unwinding, and a program without it
+    # aborts. These two have no such errors.
+    RUSTFLAGS+=" -C link-arg=-Wl,--no-eh-frame-hdr"
     build "$target" --profile small --package istio-init --package cni
     mkdir -p "$folder"
     install "$target_dir/$target"/release/{sidecar-injector,istioctl,pilot-discovery,webhook-certs} \

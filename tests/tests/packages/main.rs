@@ -92,6 +92,24 @@ fn archive_unpacks_to_programs_that_run() {
     }
 }
 
+/// A program without the index of its tables for unwinding aborted instead.
+#[test]
+fn error_is_told_although_a_backtrace_is_wanted() {
+    let nowhere = "/nowhere";
+    for (program, arguments) in [
+        ("install-cni", &["ready", "--cni-agent-run-dir", nowhere][..]),
+        ("istio-init", &["plan", "--istio-service-cidr", nowhere]),
+        ("istioctl", &["kube-inject", "--filename", nowhere]),
+        ("pilot-agent", &["request", "GET", nowhere]),
+    ] {
+        let mut command = Command::new(repository().join("dist").join(program));
+        let output = command.args(arguments).env("RUST_BACKTRACE", "1").output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{program}: {told}");
+        assert!(!told.is_empty(), "{program} fails without a word");
+    }
+}
+
 #[test]
 fn programs_have_no_path_of_this_machine() {
     let home = env::var("CARGO_HOME").unwrap_or_else(|_| env::var("HOME").unwrap() + "/.cargo");
