@@ -55,7 +55,7 @@ impl Authenticator {
         match extensions.get::<Presented>() {
             Some(Presented(identity)) => {
                 let identity = identity.as_ref().map_err(Clone::clone)?;
-                self.caller_by_certificate(identity, Timestamp::now())
+                caller_by_certificate(identity, self.trust_domain()?, Timestamp::now())
             }
             None => self.caller_by_token(headers).await,
         }
@@ -82,29 +82,28 @@ impl Authenticator {
     fn trust_domain(&self) -> Result<TrustDomain, AuthenticationError> {
         self.trust_domain.borrow().clone().ok_or(AuthenticationError::Starting)
     }
+}
 
-    fn caller_by_certificate(
-        &self,
-        identity: &WorkloadIdentity,
-        now: Timestamp,
-    ) -> Result<Caller, AuthenticationError> {
-        let WorkloadIdentity { id, lifetime } = identity;
-        // The handshake may have been long ago.
-        if lifetime.not_after < now {
-            return Err(AuthenticationError::Expired { not_after: lifetime.not_after });
-        }
-        let expected = self.trust_domain()?;
-        if *id.trust_domain() != expected {
-            let found = id.trust_domain().clone();
-            return Err(AuthenticationError::TrustDomain { found, expected });
-        }
-        Ok(Caller {
-            trust_domain: id.trust_domain().as_str().into(),
-            namespace: id.namespace().into(),
-            service_account: id.service_account().into(),
-            pod: None,
-        })
+fn caller_by_certificate(
+    identity: &WorkloadIdentity,
+    expected: TrustDomain,
+    now: Timestamp,
+) -> Result<Caller, AuthenticationError> {
+    let WorkloadIdentity { id, lifetime } = identity;
+    // The handshake may have been long ago.
+    if lifetime.not_after < now {
+        return Err(AuthenticationError::Expired { not_after: lifetime.not_after });
     }
+    if *id.trust_domain() != expected {
+        let found = id.trust_domain().clone();
+        return Err(AuthenticationError::TrustDomain { found, expected });
+    }
+    Ok(Caller {
+        trust_domain: id.trust_domain().as_str().into(),
+        namespace: id.namespace().into(),
+        service_account: id.service_account().into(),
+        pod: None,
+    })
 }
 
 /// Identity in the certificate that the client of a connection has presented.
@@ -204,7 +203,33 @@ fn bearer(headers: &HeaderMap) -> Result<&str, AuthenticationError> {
 
 #[cfg(test)]
 mod tests {
+    use jiff::SignedDuration;
+    use webhook_certs::authority::Lifetime;
+
     use super::*;
+
+    #[test]
+    fn certificate_authenticates_until_it_expires_and_in_its_trust_domain_alone() {
+        let domain = |text: &str| TrustDomain::parse(text).unwrap();
+        let hours = SignedDuration::from_hours;
+        let begin = Timestamp::UNIX_EPOCH;
+        let identity = WorkloadIdentity {
+            id: SpiffeId::new(domain("cluster.local"), "shop", "web").unwrap(),
+            lifetime: Lifetime::starting(begin, hours(1)),
+        };
+        let caller =
+            |expected, after| caller_by_certificate(&identity, domain(expected), begin + after);
+        let web = caller("cluster.local", hours(1) - SignedDuration::from_secs(1)).unwrap();
+        assert_eq!((&*web.namespace, &*web.service_account), ("shop", "web"));
+        let expired = caller("cluster.local", hours(2)).unwrap_err();
+        assert_eq!(
+            expired,
+            AuthenticationError::Expired { not_after: identity.lifetime.not_after }
+        );
+        let (found, expected) = (domain("cluster.local"), domain("example.com"));
+        let foreign = caller("example.com", hours(0)).unwrap_err();
+        assert_eq!(foreign, AuthenticationError::TrustDomain { found, expected });
+    }
 
     #[test]
     fn only_bearer_tokens_are_taken() {
