@@ -9,7 +9,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::failure;
 
-/// What a user does and sees.
+/// Actions of a user, and the results that they see.
 pub type Story<F> = fn(&F) -> Result<()>;
 
 /// Stories that do not disturb each other, with their names.
