@@ -126,6 +126,18 @@ impl Cluster {
         Namespace::existing(self, name)
     }
 
+    /// Waits until the installed injector is available and each entry of its webhook has a `caBundle`.
+    pub fn wait_until_injector_serves(&self) -> Result<()> {
+        self.existing_namespace("istio-system").wait_until_available("sidecar-injector")?;
+        let configuration = "mutatingwebhookconfiguration/istio-sidecar-injector";
+        let bundles = "--output=jsonpath={.webhooks[*].clientConfig.caBundle}";
+        wait::until("every entry of the webhook has its caBundle", || {
+            let found = self.kubectl().must(["get", configuration, bundles])?;
+            let count = found.split_whitespace().count();
+            if count == ENTRIES { Ok(()) } else { bail!("{count} of {ENTRIES} have one") }
+        })
+    }
+
     /// Kills the API server, does `work` without it, and starts it again.
     pub fn without_api_server(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
         let Node { control_plane, kubectl, .. } = &self.node;
@@ -300,3 +312,6 @@ fn make_cgroups() -> Result<()> {
     }
     Ok(())
 }
+
+/// Number of Istio's entries for the default revision.
+const ENTRIES: usize = 4;

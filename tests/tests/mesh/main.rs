@@ -15,11 +15,11 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use e2e::cluster::Cluster;
 use e2e::phases::{self, Phase};
 use e2e::programs::{Programs, repository};
-use e2e::{images, stories, wait};
+use e2e::{images, stories};
 
 fn main() -> Result<ExitCode> {
     phases::run(&PHASES, start, |cluster, _| cluster.stop().context("taking the cluster down"))
@@ -46,16 +46,8 @@ fn install(cluster: &Cluster) -> Result<()> {
     // Roots reach pods within seconds, as the kubelet of the tests is set.
     let delay = format!("{namespace}        - --rootPropagationDelay=20s\n");
     cluster.apply(&manifest.replace(namespace, &delay))?;
-    let system = cluster.existing_namespace("istio-system");
-    system.wait_until_available("pilot-discovery")?;
-    system.wait_until_available("sidecar-injector")?;
-    let configuration = "mutatingwebhookconfiguration/istio-sidecar-injector";
-    let bundles = "--output=jsonpath={.webhooks[*].clientConfig.caBundle}";
-    wait::until("every entry of the webhook has its caBundle", || {
-        let found = cluster.kubectl().must(["get", configuration, bundles])?;
-        let count = found.split_whitespace().count();
-        if count == ENTRIES { Ok(()) } else { bail!("{count} of {ENTRIES} have one") }
-    })
+    cluster.existing_namespace("istio-system").wait_until_available("pilot-discovery")?;
+    cluster.wait_until_injector_serves()
 }
 
 const PHASES: [Phase<Cluster>; 9] = [
@@ -77,5 +69,3 @@ const PHASES: [Phase<Cluster>; 9] = [
     stories![changes::absent_control_plane_changes_nothing_and_catches_up],
     stories![rotation::rotation_of_leaves_and_root_loses_no_request],
 ];
-/// Number of Istio's entries for the default revision.
-const ENTRIES: usize = 4;

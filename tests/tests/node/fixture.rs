@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::{env, fs, io};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use e2e::cluster::Cluster;
+use e2e::images;
 use e2e::programs::{Programs, repository};
-use e2e::{images, wait};
 
 use crate::control_plane::ControlPlane;
 
@@ -72,15 +72,5 @@ pub(crate) fn manifest(path: &str) -> Result<String> {
 
 fn install(cluster: &Cluster) -> Result<()> {
     cluster.apply(&manifest("install.yaml")?)?;
-    cluster.existing_namespace("istio-system").wait_until_available("sidecar-injector")?;
-    let configuration = "mutatingwebhookconfiguration/istio-sidecar-injector";
-    let bundles = "--output=jsonpath={.webhooks[*].clientConfig.caBundle}";
-    wait::until("every entry of the webhook has its caBundle", || {
-        let found = cluster.kubectl().must(["get", configuration, bundles])?;
-        let count = found.split_whitespace().count();
-        if count == ENTRIES { Ok(()) } else { bail!("{count} of {ENTRIES} have one") }
-    })
+    cluster.wait_until_injector_serves()
 }
-
-/// Number of Istio's entries for the default revision.
-const ENTRIES: usize = 4;
