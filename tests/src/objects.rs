@@ -136,14 +136,24 @@ impl Objects {
     /// Deletes namespaces with everything in them.
     ///
     /// The namespace controller does the same, but first waits five seconds for API servers that do
-    /// not know of the deletion yet; here there is only one.
+    /// not know of the deletion yet; here there is only one. A namespace without finalizers is
+    /// nothing for the controller. Otherwise it would empty the next namespace of the same name, if
+    /// it found this one at the end of its wait.
     pub async fn delete_namespaces(&self, doomed: &[String]) -> Result<()> {
         if doomed.is_empty() {
             return Ok(());
         }
         let namespaces = Api::<Namespace>::all(self.client.clone());
+        let delete = async |name| gone(namespaces.delete(name, &DeleteParams::default()).await);
         for name in doomed {
-            gone(namespaces.delete(name, &DeleteParams::default()).await)?;
+            let finalized = json!({
+                "apiVersion": "v1", "kind": "Namespace",
+                "metadata": {"name": name}, "spec": {"finalizers": []},
+            });
+            let how = PostParams::default();
+            gone(namespaces.replace_subresource("finalize", name, &how, &finalized).await)?;
+            // The first request ends the creation of objects, the second one deletes.
+            delete(name).await?;
         }
         for (kind, capabilities) in recommended(&self.kinds) {
             let is_deleted = capabilities.supports_operation(verbs::DELETE_COLLECTION);
@@ -157,12 +167,7 @@ impl Objects {
             }
         }
         for name in doomed {
-            let finalized = json!({
-                "apiVersion": "v1", "kind": "Namespace",
-                "metadata": {"name": name}, "spec": {"finalizers": []},
-            });
-            let how = PostParams::default();
-            gone(namespaces.replace_subresource("finalize", name, &how, &finalized).await)?;
+            delete(name).await?;
         }
         let are_gone = async {
             for name in doomed {
