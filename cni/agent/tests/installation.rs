@@ -111,7 +111,10 @@ fn plugin_that_another_program_adds_behind_the_entry_stays() {
     node.wait_until("it is installed", Node::is_ready);
     let mut list: Value = serde_json::from_str(&fs::read_to_string(node.own()).unwrap()).unwrap();
     list["plugins"].as_array_mut().unwrap().push(serde_json::json!({"type": "rival"}));
-    fs::write(node.own(), list.to_string()).unwrap();
+    // In one step: of a half written file, the agent would replace what it cannot read.
+    let new = node.file("new");
+    fs::write(&new, list.to_string()).unwrap();
+    fs::rename(new, node.own()).unwrap();
     // The agent looks at both when one changes.
     fs::remove_file(node.plugins().join("istio-cni")).unwrap();
     node.wait_until("the plugin is back", |node| node.has_plugin() && node.is_ready());

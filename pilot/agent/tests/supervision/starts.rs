@@ -144,8 +144,10 @@ fn memory_limit(group: &str) -> Result<()> {
 }
 
 fn out_of_memory(group: &str) -> Result<()> {
-    fs::write(format!("{group}/memory.limit_in_bytes"), "16M")?;
-    let mut agent = Agent::new()?;
+    fs::write(format!("{group}/memory.limit_in_bytes"), "64M")?;
+    // It keeps all that it reads. An Envoy without enough memory may read its program again and again
+    // instead of being killed.
+    let mut agent = Agent::new()?.with_script(&twice("exec tail /dev/zero"))?;
     start_in(&mut agent, group)?;
     agent.wait_for_log("Envoy did not start: killed by SIGKILL, probably for lack of memory")?;
     fs::write(format!("{group}/memory.limit_in_bytes"), "1G")?;

@@ -93,8 +93,8 @@ impl Objects {
         )
         .service("other/web", "10.96.0.33", &[("http", 80, 8080)], &[], json!({}))
         .protocols()
-        .exported("other/private", ".")
-        .exported("other/hidden", "~")
+        .exported("other/private", "10.96.0.34", ".")
+        .exported("other/hidden", "10.96.0.35", "~")
     }
 
     /// Adds a service with `appProtocol` and one with UDP.
@@ -114,10 +114,13 @@ impl Objects {
             .with("dns", |service| service["spec"] = dns)
     }
 
-    fn exported(self, key: &str, to: &str) -> Self {
+    /// Adds a service that is exported to these namespaces. Like all, it has an address: one that the
+    /// API server chooses may be that of a later service.
+    fn exported(self, key: &str, address: &str, to: &str) -> Self {
         self.with(key, |service| {
             service["metadata"]["annotations"] = json!({"networking.istio.io/exportTo": to});
-            service["spec"] = json!({"ports": [{"name": "http", "port": 80}]});
+            service["spec"] =
+                json!({"clusterIP": address, "ports": [{"name": "http", "port": 80}]});
         })
     }
 
