@@ -129,12 +129,16 @@ impl Cluster {
     /// Waits until the installed injector is available and each entry of its webhook has a `caBundle`.
     pub fn wait_until_injector_serves(&self) -> Result<()> {
         self.existing_namespace("istio-system").wait_until_available("sidecar-injector")?;
-        let configuration = "mutatingwebhookconfiguration/istio-sidecar-injector";
+        self.wait_until_published("istio-sidecar-injector", ENTRIES)
+    }
+
+    /// Waits until this number of a webhook configuration's entries have a `caBundle`.
+    pub fn wait_until_published(&self, configuration: &str, entries: usize) -> Result<()> {
         let bundles = "--output=jsonpath={.webhooks[*].clientConfig.caBundle}";
-        wait::until("every entry of the webhook has its caBundle", || {
-            let found = self.kubectl().must(["get", configuration, bundles])?;
-            let count = found.split_whitespace().count();
-            if count == ENTRIES { Ok(()) } else { bail!("{count} of {ENTRIES} have one") }
+        wait::until(&format!("every entry of {configuration} has its caBundle"), || {
+            let get = ["get", "mutatingwebhookconfiguration", configuration, bundles];
+            let count = self.kubectl().must(get)?.split_whitespace().count();
+            if count == entries { Ok(()) } else { bail!("{count} of {entries} have one") }
         })
     }
 

@@ -4,11 +4,11 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File, FileTimes};
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -26,8 +26,7 @@ fn entry_follows_every_kind_of_change() {
     assert_eq!(fs::metadata(node.own()).unwrap().permissions().mode() & 0o777, 0o600);
     let changed = PRIMARY.replace("bridge", "ptp");
     // By rename, in place, emptied and written, removed, and the plugin with it.
-    fs::write(node.file("new"), &changed).unwrap();
-    fs::rename(node.file("new"), node.primary()).unwrap();
+    node.replace(&node.primary(), &changed).unwrap();
     node.wait_until("the copy follows", |node| node.copies(&changed));
     fs::write(node.primary(), PRIMARY).unwrap();
     node.wait_until("the copy follows", |node| node.copies(PRIMARY));
@@ -111,10 +110,8 @@ fn plugin_that_another_program_adds_behind_the_entry_stays() {
     node.wait_until("it is installed", Node::is_ready);
     let mut list: Value = serde_json::from_str(&fs::read_to_string(node.own()).unwrap()).unwrap();
     list["plugins"].as_array_mut().unwrap().push(serde_json::json!({"type": "rival"}));
-    // In one step: of a half written file, the agent would replace what it cannot read.
-    let new = node.file("new");
-    fs::write(&new, list.to_string()).unwrap();
-    fs::rename(new, node.own()).unwrap();
+    // The agent would replace a file that is half written, and cannot be read.
+    node.replace(&node.own(), &list.to_string()).unwrap();
     // The agent looks at both when one changes.
     fs::remove_file(node.plugins().join("istio-cni")).unwrap();
     node.wait_until("the plugin is back", |node| node.has_plugin() && node.is_ready());
@@ -131,9 +128,9 @@ fn entry_stays_while_the_primary_is_rewritten_100_times_a_second() {
         node.wait_until("it is installed", |node| node.is_ready() && node.is_called());
         let text = |number: usize| PRIMARY.replace("1.0.0", ["0.4.0", "1.0.0"][number % 2]);
         for number in 0..200 {
-            let (text, new) = (text(number), node.file("new"));
+            let text = text(number);
             match number % 3 {
-                0 => fs::write(&new, text).and_then(|()| fs::rename(new, node.primary())),
+                0 => node.replace(&node.primary(), &text),
                 1 => fs::write(node.primary(), text),
                 _ => fs::remove_file(node.primary()).and_then(|()| fs::write(node.primary(), text)),
             }
@@ -652,6 +649,13 @@ impl Node {
 
     fn file(&self, name: &str) -> PathBuf {
         self.conf().join(name)
+    }
+
+    /// Writes a file of the configuration in one step.
+    fn replace(&self, path: &Path, text: &str) -> io::Result<()> {
+        let new = self.file("new");
+        fs::write(&new, text)?;
+        fs::rename(new, path)
     }
 
     fn primary(&self) -> PathBuf {

@@ -28,13 +28,7 @@ pub(crate) fn cluster_signer_signs_only_for_injector_pods(fixture: &Fixture) -> 
         ensure!(ready == 2, "{ready} are ready");
         anyhow::Ok(())
     })?;
-    let bundles = "--output=jsonpath={.webhooks[*].clientConfig.caBundle}";
-    let configuration = "mutatingwebhookconfiguration/istio-sidecar-injector-signed";
-    wait::until("each entry has its caBundle", || {
-        let found = cluster.kubectl().must(["get", configuration, bundles])?;
-        ensure!(found.split_whitespace().count() == 2, "{found}");
-        anyhow::Ok(())
-    })?;
+    cluster.wait_until_published("istio-sidecar-injector-signed", 2)?;
 
     let revised = cluster.namespace("signed", &["istio.io/rev=signed"])?;
     let run = ["run", "probe", "--image=busybox:1.37", "--dry-run=server"];

@@ -145,8 +145,8 @@ fn memory_limit(group: &str) -> Result<()> {
 
 fn out_of_memory(group: &str) -> Result<()> {
     fs::write(format!("{group}/memory.limit_in_bytes"), "64M")?;
-    // It keeps all that it reads. An Envoy without enough memory may read its program again and again
-    // instead of being killed.
+    // `tail` keeps all that it reads. An Envoy without enough memory may read its program again and
+    // again instead of being killed.
     let mut agent = Agent::new()?.with_script(&twice("exec tail /dev/zero"))?;
     start_in(&mut agent, group)?;
     agent.wait_for_log("Envoy did not start: killed by SIGKILL, probably for lack of memory")?;
