@@ -149,7 +149,11 @@ const USAGE: u8 = 2;
 #[cfg(test)]
 pub(crate) const EXIT_CODES: [(u8, &str); 3] = [
     (0, "done; `proxy`: drained after SIGTERM or SIGINT, or ended by `/quitquitquit`"),
-    (1, "failed, also by an invalid variable, annotation or file; stderr has the reason"),
+    (
+        1,
+        "failed, also by an invalid variable, annotation or file; `proxy`: also ended by a signal \
+         before Envoy served; stderr has the reason",
+    ),
     (USAGE, "invalid command line"),
 ];
 

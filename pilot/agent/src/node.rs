@@ -122,6 +122,7 @@ fn metadata(config: &Config, labels: &BTreeMap<String, String>) -> Map<String, V
     put("ANNOTATIONS", annotations(config));
     // Istio's control plane ignores it and sends one table, which the agent takes too.
     put("NAMES_BY_HOST", "true".into());
+    put("HTTP_BY_METHOD", "true".into());
     put("CLUSTER_ID", pod.cluster_id.as_str().into());
     put("PROXY_CONFIG", Value::Object(config.proxy_config.fields().clone()));
     let host = config.discovery.address.rsplit_once(':').map_or("", |(host, _)| host);

@@ -106,7 +106,7 @@ const EXIT_HELP: &str = "Exit codes:\n  0  done\n  1  failed\n  2  invalid usage
 
 const PROXY_EXIT_HELP: &str = "Exit codes:\n  0  drained after SIGTERM or SIGINT, or ended by \
                                /quitquitquit\n  1  failed, also by an invalid variable, annotation or \
-                               file\n  2  invalid command line";
+                               file, or ended by a signal before Envoy served\n  2  invalid command line";
 
 /// Flags of the log.
 #[derive(Clone, Debug, Args)]

@@ -35,14 +35,13 @@ impl Families {
         }
     }
 
-    /// Returns the addresses of a listener on all interfaces: the first family, then the other.
-    pub(super) fn wildcards(self) -> (IpAddr, Option<IpAddr>) {
-        let (ipv4, ipv6) = (Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into());
+    /// Returns the loopback addresses.
+    pub(super) fn loopbacks(self) -> Vec<IpAddr> {
         match self {
-            Self::Ipv4 => (ipv4, None),
-            Self::Ipv6 => (ipv6, None),
-            Self::Ipv4First => (ipv4, Some(ipv6)),
-            Self::Ipv6First => (ipv6, Some(ipv4)),
+            Self::Ipv4 | Self::Ipv6 => vec![self.loopback()],
+            Self::Ipv4First | Self::Ipv6First => {
+                vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
+            }
         }
     }
 

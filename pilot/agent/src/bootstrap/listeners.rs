@@ -1,5 +1,7 @@
 //! Static listeners: metrics and readiness.
 
+use std::net::IpAddr;
+
 use serde_json::{Value, json};
 
 use super::address::{Families, socket};
@@ -24,7 +26,11 @@ pub(super) fn listeners(config: &Config, envoy: &EnvoyOptions, families: Familie
     };
     let endpoints = [Some(statistics), config.status.is_some().then_some(readiness)];
     let bypass = config.bootstrap.bypass_overload;
-    endpoints.into_iter().flatten().map(|endpoint| endpoint.listener(families, bypass)).collect()
+    let mut addresses = config.pod.addresses.clone();
+    let loopbacks = families.loopbacks().into_iter();
+    let loopbacks: Vec<_> = loopbacks.filter(|ip| !addresses.contains(ip)).collect();
+    addresses.extend(loopbacks);
+    endpoints.into_iter().flatten().map(|endpoint| endpoint.listener(&addresses, bypass)).collect()
 }
 
 /// Path of a port that is forwarded to a cluster.
@@ -37,7 +43,9 @@ struct Endpoint {
 }
 
 impl Endpoint {
-    fn listener(self, families: Families, bypass_overload: bool) -> Value {
+    /// Returns the listener. Envoy hands a captured connection to the listener of its destination:
+    /// one on all addresses would take those to the same port of any other host.
+    fn listener(self, addresses: &[IpAddr], bypass_overload: bool) -> Value {
         let Self { name, port, path, cluster, mut filters } = self;
         filters.push(json!({
             "name": "envoy.filters.http.router",
@@ -54,18 +62,21 @@ impl Endpoint {
                 "virtual_hosts": [{ "name": name, "domains": ["*"], "routes": [route] }],
             },
         });
-        let (first, other) = families.wildcards();
+        let mut addresses = addresses.iter().map(|ip| socket(ip, port));
         let mut listener = json!({
             "name": name,
-            "address": socket(&first, port),
+            "address": addresses.next(),
+            // An IPv6 address may still be tentative.
+            "freebind": true,
             "bypass_overload_manager": bypass_overload,
             "filter_chains": [{ "filters": [{
                 "name": "envoy.filters.network.http_connection_manager",
                 "typed_config": manager,
             }] }],
         });
-        if let Some(other) = other {
-            listener["additional_addresses"] = json!([{ "address": socket(&other, port) }]);
+        let others: Vec<_> = addresses.map(|address| json!({ "address": address })).collect();
+        if !others.is_empty() {
+            listener["additional_addresses"] = others.into();
         }
         listener
     }

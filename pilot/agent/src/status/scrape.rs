@@ -335,7 +335,8 @@ async fn stream_part(
     Ok(ended.and(finished.map_err(ScrapeError::InvalidLine)))
 }
 
-/// Returns the format of a page that can be merged.
+/// Returns the format of a page that can be merged. Applications name their text by many types, such
+/// as `text/html`; the check of each line refuses what is none. Prometheus names its binary format.
 fn expect_text<T>(response: &Response<T>) -> Result<MetricsFormat, ScrapeError> {
     if response.status() != StatusCode::OK {
         return Err(ScrapeError::Status(response.status()));
@@ -351,9 +352,9 @@ fn expect_text<T>(response: &Response<T>) -> Result<MetricsFormat, ScrapeError> 
         return Err(ScrapeError::Coding(coding));
     }
     match &*header(CONTENT_TYPE) {
-        "" | "text/plain" => Ok(MetricsFormat::Text),
         "application/openmetrics-text" => Ok(MetricsFormat::OpenMetrics),
-        other => Err(ScrapeError::ContentType(other.to_owned())),
+        PROTOBUF => Err(ScrapeError::Protobuf),
+        _ => Ok(MetricsFormat::Text),
     }
 }
 
@@ -368,8 +369,8 @@ enum ScrapeError {
     Exchange(hyper::Error),
     #[error("status {0}")]
     Status(StatusCode),
-    #[error("the content type {0:?} is neither text/plain nor application/openmetrics-text")]
-    ContentType(String),
+    #[error("the content type is {PROTOBUF}, which cannot be merged and was not offered")]
+    Protobuf,
     #[error("the content coding {0:?} was not offered")]
     Coding(String),
     #[error("another target answers in text, and this one in OpenMetrics even when asked for text")]
@@ -387,6 +388,7 @@ enum ScrapeError {
 /// Limits of concurrent scrapes, which bound their memory.
 const SCRAPE_LIMITS: ConnectionLimits = ConnectionLimits { total: 8, client: 2 };
 const ENVOY_PATH: &str = "/stats/prometheus";
+const PROTOBUF: &str = "application/vnd.google.protobuf";
 const TEXT_PAGE: &str = "text/plain; version=0.0.4; charset=utf-8";
 const REDIRECT_LIMIT: usize = 5;
 /// Some ten times the longest pages that users report.

@@ -23,7 +23,9 @@ fn connections_are_captured_and_probes_are_not() -> Result<()> {
     pod.namespace.ip(&format!("address add {POD}/24 dev eth0"))?;
     world.ip(&format!("address add {WORLD}/24 dev eth0"))?;
     serve_backend(&pod.namespace, (POD, PORT))?;
-    serve_backend(&world, (WORLD, PORT))?;
+    for port in [PORT, 15021, 15090] {
+        serve_backend(&world, (WORLD, port))?;
+    }
     let mut rules = Command::new(istio_init());
     rules.args(["istio-iptables", "--backend=nftables", "-p", "15001", "-z", "15006"]);
     rules.args(["-u", "1337", "-m", "REDIRECT", "-i", "*", "-x", "", "-b", "*"]);
@@ -58,7 +60,28 @@ fn connections_are_captured_and_probes_are_not() -> Result<()> {
     ensure!(captured(&pod)? == [1, 0], "inbound: {:?}", captured(&pod)?);
     ask(&pod.namespace, app, WORLD, PORT, "/")?;
     ensure!(captured(&pod)? == [1, 1], "outbound: {:?}", captured(&pod)?);
+    own_ports_of_other_hosts_are_theirs(&pod, &world)?;
     pod.stop()
+}
+
+/// Metrics of another pod or of a node agent on the proxy's ports are no metrics of this pod.
+fn own_ports_of_other_hosts_are_theirs(pod: &Pod, world: &Namespace) -> Result<()> {
+    let ask = |namespace: &Namespace, address: &str, port: u16, path: &str| {
+        let server = format!("{address}:{port}").parse()?;
+        let app = Owner { uid: 1000, gid: 1000 };
+        Ok::<_, anyhow::Error>(namespace.run_as(app, || get(server, path))??.expect_ok()?)
+    };
+    for (port, path) in [(15021, "/healthz/ready"), (15090, "/stats/prometheus")] {
+        let foreign = ask(&pod.namespace, WORLD, port, path)?;
+        ensure!(foreign == ask(world, WORLD, port, path)?, "{port}: {foreign}");
+        for address in [POD, "127.0.0.1"] {
+            let own = ask(&pod.namespace, address, port, path)?;
+            ensure!(own != foreign, "{address}:{port}: {own}");
+        }
+        let own = ask(world, POD, port, path)?;
+        ensure!(own != foreign, "{port} from outside: {own}");
+    }
+    Ok(())
 }
 
 const POD: &str = "10.9.0.2";

@@ -110,8 +110,11 @@ fn full_disk_is_reported_at_the_start() -> Result<()> {
     let reason = "Envoy did not start: writing its bootstrap in ./etc/istio/proxy: \
                   No space left on device";
     pod.wait_for_readiness(503, reason)?;
+    // The kubelet starts it again under `restartPolicy: OnFailure`.
     pod.signal(Signal::TERM)?;
-    pod.ended()
+    let status = pod.exited()?;
+    ensure!(status.code() == Some(1), "{status}");
+    Ok(())
 }
 
 fn full_disk_keeps_old_bootstrap() -> Result<()> {

@@ -108,6 +108,16 @@ fn query_and_headers_are_passed_on_without_protobuf() {
 }
 
 #[test]
+fn metrics_of_any_content_type_are_merged() {
+    for content_type in ["text/html", "application/octet-stream", "application/json", "text/x; a=b"]
+    {
+        let application = Application::metrics(content_type, "a 1\n");
+        let page = scrape(&agent(&envoy(), &[&application])).body;
+        assert!(page.ends_with("} 1\na 1\n"), "{content_type}: {page}");
+    }
+}
+
+#[test]
 fn failing_application_is_counted_and_spoils_nothing() {
     for (name, application, contributes) in [
         (
@@ -115,7 +125,8 @@ fn failing_application_is_counted_and_spoils_nothing() {
             Application::start(|_, stream| respond(stream, "500 Oops", TEXT, "a 1\n")),
             "",
         ),
-        ("HTML", Application::metrics("text/html", "a 1\n"), ""),
+        ("HTML", Application::metrics("text/html", "<html>\n<body>\n"), ""),
+        ("protobuf", Application::metrics("application/vnd.google.protobuf", "a 1\n"), ""),
         ("HTML as text", Application::metrics(TEXT, "<html>\n<body>\n"), ""),
         ("invalid line", Application::metrics(TEXT, "a 1\nb{c=\"\n"), "a 1\n"),
         ("silent", Application::start(|_, mut stream| drop(stream.read(&mut [0]))), ""),

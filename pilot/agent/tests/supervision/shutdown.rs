@@ -15,7 +15,8 @@ tests![
     sigterm_after_drain_request_exits_at_once,
     sigterm_while_a_child_starts_drains_it_once_live,
     quit_ends_without_draining,
-    quit_of_envoy_itself_ends_agent_with_error,
+    quit_of_envoy_itself_ends_agent_without_error,
+    sigterm_before_envoy_serves_is_an_error,
     changed_bootstrap_drains_and_ends_agent_if_chosen,
 ];
 
@@ -105,10 +106,24 @@ fn quit_ends_without_draining() -> Result<()> {
     agent.stop()
 }
 
-fn quit_of_envoy_itself_ends_agent_with_error() -> Result<()> {
+/// As Jobs end their sidecar.
+fn quit_of_envoy_itself_ends_agent_without_error() -> Result<()> {
     let mut agent = Agent::new()?.started()?;
     agent.http(agent.admin_port(), "POST /quitquitquit")?;
-    ensure!(!agent.ended()?.success());
+    ensure!(agent.ended()?.success(), "{}", agent.log());
+    agent.has_no_shared_memory()
+}
+
+/// As after a failed `postStart` hook: a Job with `restartPolicy: OnFailure` starts the container
+/// again after an error only.
+fn sigterm_before_envoy_serves_is_an_error() -> Result<()> {
+    let mut agent = Agent::new()?;
+    agent.apply(&agent.waiting_bootstrap())?;
+    agent.start()?;
+    agent.wait_for_waiting_child()?;
+    agent.signal(Signal::TERM)?;
+    ensure!(agent.ended()?.code() == Some(1), "{}", agent.log());
+    ensure!(agent.log().contains("before Envoy served"), "{}", agent.log());
     agent.has_no_shared_memory()
 }
 

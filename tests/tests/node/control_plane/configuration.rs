@@ -78,8 +78,13 @@ impl Interception {
     }
 }
 
+/// Returns the outbound listener, which hands connections over to the listener of their
+/// destination, if there is one.
 fn outbound_listener() -> Listener {
-    capturing_listener(OUTBOUND, 15001, vec![original_destination_filter()])
+    Listener {
+        use_original_dst: Some(BoolValue { value: true }),
+        ..capturing_listener(OUTBOUND, 15001, Vec::new())
+    }
 }
 
 /// Returns the inbound listener. With TPROXY a connection keeps its destination. The proxy's

@@ -131,10 +131,12 @@ pub enum Timer {
 pub enum Exit {
     /// SIGTERM or SIGINT.
     Terminated,
+    /// SIGTERM or SIGINT before any Envoy has served.
+    NeverServed,
     /// `POST /quitquitquit`.
     Quit,
-    /// The serving Envoy exited with code 0, for example after a signal that the agent did not
-    /// send.
+    /// The serving Envoy exited with code 0, for example after `/quitquitquit` of its own admin
+    /// interface.
     EnvoyQuit,
     /// The serving Envoy exited with an error.
     EnvoyExited(String),
@@ -156,10 +158,11 @@ impl fmt::Display for ExitStatus {
 }
 
 impl Exit {
-    /// True if the agent must exit with an error. [`Exit::BootstrapChanged`] does too: the kubelet
-    /// restarts a container with `restartPolicy: OnFailure` only then.
+    /// True if the agent must exit with an error. [`Exit::BootstrapChanged`] and
+    /// [`Exit::NeverServed`] do too: the kubelet restarts a container with `restartPolicy:
+    /// OnFailure` only then.
     pub fn is_failure(&self) -> bool {
-        !matches!(self, Self::Terminated | Self::Quit)
+        !matches!(self, Self::Terminated | Self::Quit | Self::EnvoyQuit)
     }
 }
 
@@ -167,11 +170,12 @@ impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Terminated => f.write_str("the agent received a termination signal"),
-            Self::Quit => f.write_str("the agent was asked to quit"),
-            Self::EnvoyQuit => f.write_str(
-                "Envoy exited on its own (exit code 0); to end it, request /quitquitquit of the \
-                 agent's status port",
+            Self::NeverServed => f.write_str(
+                "the agent received a termination signal before Envoy served; if a postStart hook \
+                 failed, Envoy had no configuration in time, and the lines above say why",
             ),
+            Self::Quit => f.write_str("the agent was asked to quit"),
+            Self::EnvoyQuit => f.write_str("Envoy exited on its own (exit code 0)"),
             Self::EnvoyExited(reason) => write!(f, "Envoy exited: {reason}"),
             Self::StartFailed(reason) => {
                 let attempts = super::retries::RETRIES + 1;

@@ -9,9 +9,10 @@
 //!   error, and so does a bootstrap that Envoy rejects: it is validated after the first failure.
 //! - The first Envoy must respond within its guard, the next ones must be live: they are to replace
 //!   one that serves.
-//! - A serving Envoy that exits ends the agent, as in Istio: the kubelet restarts the container.
-//!   Exit code 0 is an error too: signals from others and `/quitquitquit` of Envoy's own admin
-//!   interface cannot be distinguished.
+//! - A serving Envoy that exits ends the agent, as in Istio. Exit code 0, as after `/quitquitquit` of
+//!   Envoy's own admin interface, is no error: so Jobs end their sidecar.
+//! - SIGTERM before any Envoy has served is an error: the kubelet ends a container so after a failed
+//!   `postStart` hook, and restarts it under `restartPolicy: OnFailure` only after an error.
 //! - A child that starts when its parent exits goes on alone. If it is live within another guard,
 //!   it serves; else the agent ends.
 //! - A child closes the admin interface of its parent early. If the child then fails, the parent
@@ -68,6 +69,8 @@ pub struct State {
     failed_child: Option<String>,
     /// True after `POST /drain` and SIGTERM: the serving Envoy drains.
     drained: bool,
+    /// True once an Envoy has been live.
+    has_served: bool,
     retries: Retries,
     rate: RateLimit,
     armed: BTreeSet<Timer>,
@@ -94,6 +97,7 @@ impl State {
             lost_parent: None,
             failed_child: None,
             drained: false,
+            has_served: false,
             retries: Retries::default(),
             rate: RateLimit::default(),
             armed: BTreeSet::new(),
@@ -256,6 +260,7 @@ impl State {
         if let Some(parent) = self.epochs.hand_over(epoch) {
             self.arm(Timer::Kill(parent), self.settings.parent_exit, actions);
         }
+        self.has_served = true;
         self.silenced = false;
         self.lost_parent = None;
         self.failed_child = None;
@@ -278,7 +283,13 @@ impl State {
         }
         match (&self.phase, exited.stage) {
             (Phase::Ending(_), _) => self.finish(actions),
-            (Phase::Draining(_, exit), Stage::Serving) => self.end(exit.clone(), actions),
+            (Phase::Draining(_, exit), Stage::Serving) => {
+                let exit = match status {
+                    ExitStatus::Clean => exit.clone(),
+                    ExitStatus::Failed(reason) => Exit::EnvoyExited(reason),
+                };
+                self.end(exit, actions);
+            }
             (Phase::Draining(..), Stage::Starting | Stage::Rejected) => {
                 actions.push(Action::DrainListeners);
             }

@@ -20,9 +20,10 @@ impl State {
     /// SIGTERM drains. It ends at once after `POST /drain`, the second time, and before Envoy
     /// serves.
     pub(super) fn terminate(&mut self, actions: &mut Vec<Action>) {
+        let exit = if self.has_served { Exit::Terminated } else { Exit::NeverServed };
         match &self.phase {
-            Phase::Running if !self.drained => self.drain(Exit::Terminated, actions),
-            Phase::Running | Phase::Draining(..) => self.end(Exit::Terminated, actions),
+            Phase::Running if !self.drained => self.drain(exit, actions),
+            Phase::Running | Phase::Draining(..) => self.end(exit, actions),
             Phase::Ending(_) | Phase::Ended => {}
         }
     }

@@ -230,9 +230,13 @@ fn two_starts_and_a_stop_leave_no_process() {
 }
 
 #[test]
-fn unrequested_clean_exit_of_envoy_is_an_error() {
+fn quit_of_envoys_own_admin_interface_is_no_error() {
     let mut world = World::serving(A);
     world.send(Event::Exited(0, ExitStatus::Clean));
+    let exit = world.exit.expect("supervision ended");
+    assert!(!exit.is_failure(), "{exit}");
+    let mut world = World::serving(A);
+    world.send(Event::Exited(0, crash()));
     let exit = world.exit.expect("supervision ended");
     assert!(exit.is_failure(), "{exit}");
 }

@@ -150,12 +150,40 @@ fn second_sigterm_ends_the_drain() {
 }
 
 #[test]
+fn crash_during_the_drain_is_an_error() {
+    let mut world = draining();
+    world.send(Event::Exited(0, crash()));
+    assert!(world.exit.as_ref().is_some_and(Exit::is_failure), "{:?}", world.exit);
+}
+
+#[test]
 fn sigterm_before_start_ends_at_once() {
     let mut world = World::new(settings());
     world.send(Event::Terminate);
-    assert_eq!(world.exit, Some(Exit::Terminated));
+    assert_eq!(world.exit, Some(Exit::NeverServed));
     world.send(Event::Desired(A));
     assert!(world.spawned.is_empty());
+}
+
+/// As after a failed `postStart` hook that waits for the proxy.
+#[test]
+fn sigterm_before_envoy_served_is_an_error() {
+    let mut world = World::new(settings());
+    world.send(Event::Desired(A));
+    world.send(Event::Responding(0));
+    world.send(Event::Terminate);
+    assert_eq!(world.killed, [0].into());
+    world.send(Event::Exited(0, crash()));
+    assert_eq!(world.exit, Some(Exit::NeverServed));
+    assert!(Exit::NeverServed.is_failure());
+}
+
+#[test]
+fn sigterm_between_two_envoys_is_no_error() {
+    let mut world = World::serving(A);
+    world.send(Event::DrainRequested);
+    world.send(Event::Terminate);
+    exits_with(world, &Exit::Terminated);
 }
 
 #[test]

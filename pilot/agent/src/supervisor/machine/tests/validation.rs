@@ -43,7 +43,7 @@ fn changed_bootstrap_replaces_a_rejected_one() {
 fn sigterm_ends_a_validation() {
     let mut world = failed_start();
     world.send(Event::Terminate);
-    assert_eq!(world.exit, Some(Exit::Terminated));
+    assert_eq!(world.exit, Some(Exit::NeverServed));
     world.send(Event::Checked(A, Verdict::Allowed));
     assert!(world.living.is_empty());
 }
