@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::certificates::CertificateMetrics;
+use pilot_routing::peer_authentication::Reason;
 use pilot_xds::type_urls::{CLUSTER, ENDPOINT, LISTENER, NAME_TABLE, ROUTE};
 use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::family::Family;
@@ -62,17 +63,23 @@ pub struct MeshGauges {
     pub without_endpoints: Gauge,
     /// Service ports whose address and port another service has.
     pub outbound_conflicts: Gauge,
+    /// HTTP service ports without a listener, since the port is a proxy's own.
+    pub proxy_port_conflicts: Gauge,
     /// Ports of connected proxies that several services claim with different protocols.
     pub inbound_conflicts: Gauge,
     /// Connected proxies without a pod.
     pub unknown_pods: Gauge,
+    /// Endpoints that wait for the pod that their slice names.
+    pub waiting_endpoints: Gauge,
+    /// Policies of mutual TLS, and parts of them, that decide nothing.
+    pub ineffective_policies: Family<ReasonLabel, Gauge>,
 }
 
 /// Histograms by resource type.
 type Histograms = Family<TypeLabel, Histogram, fn() -> Histogram>;
 
 /// Name, labels and help of each family, for the registration and the reference page.
-pub const METRICS: [(&str, &str, &str); 24] = [
+pub const METRICS: [(&str, &str, &str); 27] = [
     ("pilot_xds", "", "Streams of proxies"),
     ("pilot_xds_pushes", "type", "Responses sent to proxies"),
     ("pilot_xds_resources", "type", "Resources sent to proxies"),
@@ -129,12 +136,29 @@ pub const METRICS: [(&str, &str, &str); 24] = [
          proxies",
     ),
     (
+        "outrigger_conflict_outbound_listener_http_over_proxy_port",
+        "",
+        "Service ports of HTTP without a listener, since the port is a proxy's own: connections pass \
+         through it",
+    ),
+    (
         "pilot_conflict_inbound_listener",
         "",
         "Ports of connected proxies that several services declare with different protocols; the \
          oldest decides",
     ),
     ("pilot_no_ip", "", "Connected proxies whose pod is not known"),
+    (
+        "endpoint_no_pod",
+        "",
+        "Addresses of services that get no connection, since the pod that their EndpointSlice names \
+         is not known or has other addresses",
+    ),
+    (
+        "outrigger_peer_authentication_without_effect",
+        "reason",
+        "Objects PeerAuthentication, and parts of them, that decide nothing; /debug/config says why",
+    ),
     (
         "pilot_registry_drift",
         "kind",
@@ -165,16 +189,19 @@ impl Default for Metrics {
             resources: Family::default(),
             sizes: by_type(|| Histogram::new(BYTES)),
             expired_nonces: Family::default(),
-            rejects: counters(REJECTED_TYPES.map(|r#type| TypeLabel { r#type })),
+            rejects: series(REJECTED_TYPES.map(|r#type| TypeLabel { r#type })),
             queue_time: seconds(),
             push_time: by_type(seconds),
             convergence: seconds(),
             updates: Family::default(),
             events: Family::default(),
-            rejected: counters(CONFIGURED_KINDS.map(|kind| KindLabel { kind })),
+            rejected: series(CONFIGURED_KINDS.map(|kind| KindLabel { kind })),
             triggers: Family::default(),
-            mesh: MeshGauges::default(),
-            drift: counters(REGISTRY_KINDS.map(|kind| KindLabel { kind })),
+            mesh: MeshGauges {
+                ineffective_policies: series(Reason::NAMES.map(|reason| ReasonLabel { reason })),
+                ..MeshGauges::default()
+            },
+            drift: series(REGISTRY_KINDS.map(|kind| KindLabel { kind })),
             refused: Count::default(),
             certificates: CertificateMetrics::default(),
         }
@@ -203,8 +230,13 @@ impl Metrics {
         page.add("pilot_eds_no_instances", &gauges.without_endpoints);
         let tcp_conflicts = "pilot_conflict_outbound_listener_tcp_over_current_tcp";
         page.add(tcp_conflicts, &gauges.outbound_conflicts);
+        let proxy_ports = "outrigger_conflict_outbound_listener_http_over_proxy_port";
+        page.add(proxy_ports, &gauges.proxy_port_conflicts);
         page.add("pilot_conflict_inbound_listener", &gauges.inbound_conflicts);
         page.add("pilot_no_ip", &gauges.unknown_pods);
+        page.add("endpoint_no_pod", &gauges.waiting_endpoints);
+        let ineffective = "outrigger_peer_authentication_without_effect";
+        page.add(ineffective, &gauges.ineffective_policies);
         page.add("pilot_registry_drift", &self.drift);
         page.add("pilot_refused_connections", &self.refused);
         let CertificateMetrics { requests, invalid, unsigned, signed } = &self.certificates;
@@ -226,10 +258,11 @@ impl Page {
     }
 }
 
-/// Counters at zero. Alerts see no increase where a series begins with its first event.
-fn counters<L, const N: usize>(labels: [L; N]) -> Family<L, Count>
+/// Counters and gauges at zero. Alerts see no increase where a series begins with its first event.
+fn series<L, M, const N: usize>(labels: [L; N]) -> Family<L, M>
 where
     L: Clone + Eq + Hash,
+    M: Default,
 {
     let family = Family::default();
     for label in labels {
@@ -257,6 +290,13 @@ pub struct EventLabel {
     pub r#type: &'static str,
     /// `list`, `update` or `delete`.
     pub event: &'static str,
+}
+
+/// Label of a reason.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ReasonLabel {
+    /// Reason.
+    pub reason: &'static str,
 }
 
 /// Label of a kind of objects.

@@ -20,7 +20,7 @@ pub struct Endpoint {
     pub locality: Locality,
     /// Name of the node; empty if unknown.
     pub node: Arc<str>,
-    /// The workload at the address; `None` until its pod is known, and for addresses without one.
+    /// The workload at the address; `None` while [`Health::Waiting`], and for addresses without one.
     pub workload: Option<Arc<Workload>>,
     /// Name of the endpoint within a headless service (`hostname` of the slice's endpoint).
     pub hostname: Option<Arc<str>>,
@@ -41,7 +41,8 @@ impl EndpointSet {
     }
 }
 
-/// Readiness of an endpoint. Terminating endpoints are left out, unless they drain.
+/// Readiness of an endpoint. Terminating endpoints are left out, unless they drain or clients choose
+/// them by their addresses, as those of a headless service do. The better state is the smaller one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Health {
     /// Takes requests.
@@ -50,4 +51,21 @@ pub enum Health {
     Unhealthy,
     /// Serves what it has and ends.
     Draining,
+    /// Ends, and takes connections by its address until its slice drops it.
+    Terminating,
+    /// Takes no connection: the pod that the slice names is not known, or has other addresses. The
+    /// address may be a foreigner's.
+    Waiting,
+}
+
+impl Health {
+    /// True if names may lead to the endpoint; `publish_not_ready` is the service's
+    /// `publishNotReadyAddresses`.
+    pub fn is_listed(self, publish_not_ready: bool) -> bool {
+        match self {
+            Self::Healthy => true,
+            Self::Unhealthy | Self::Draining => publish_not_ready,
+            Self::Terminating | Self::Waiting => false,
+        }
+    }
 }

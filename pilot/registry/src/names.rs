@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::endpoint::{Endpoint, Health};
+use crate::endpoint::Endpoint;
 use crate::service::{RegistryKind, Resolution, Service};
 use crate::snapshot::Snapshot;
 
@@ -46,8 +46,7 @@ fn add_headless(table: &mut NameTable, service: &Service, snapshot: &Snapshot) {
     let ports = service.ports.iter().map(|port| port.number);
     let sets = ports.filter_map(|port| snapshot.endpoints(&service.hostname, port));
     let endpoints = sets.flat_map(|set| &set.endpoints);
-    let is_listed =
-        |endpoint: &&Endpoint| endpoint.health == Health::Healthy || service.publish_not_ready;
+    let is_listed = |endpoint: &&Endpoint| endpoint.health.is_listed(service.publish_not_ready);
     // A set, since an endpoint has an address for each port.
     let endpoints = endpoints.filter(is_listed);
     let addresses: BTreeSet<_> = endpoints.map(|it| (it.address, &it.hostname)).collect();

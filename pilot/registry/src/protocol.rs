@@ -99,8 +99,10 @@ impl Protocol {
     }
 }
 
-/// Protocols by the first word of a port's name or by its `appProtocol`.
-const BY_WORD: [(&str, Protocol); 11] = [
+/// Protocols by the first word of a port's name or by its `appProtocol`: Istio's, and names of IANA
+/// that no client of HTTP uses. On a port that is not declared, a proxy waits for the first bytes of
+/// the client, and so for ever where the server speaks first.
+const BY_WORD: &[(&str, Protocol)] = &[
     ("grpc", Protocol::Grpc),
     ("grpc-web", Protocol::GrpcWeb),
     ("http", Protocol::Http),
@@ -112,6 +114,38 @@ const BY_WORD: [(&str, Protocol); 11] = [
     ("tcp", Protocol::Tcp),
     ("tls", Protocol::Tls),
     ("udp", Protocol::Udp),
+    // The server speaks first.
+    ("ftp", Protocol::Tcp),
+    ("imap", Protocol::Tcp),
+    ("lmtp", Protocol::Tcp),
+    ("mariadb", Protocol::Tcp),
+    ("mysqlx", Protocol::Tcp),
+    ("nntp", Protocol::Tcp),
+    ("pop3", Protocol::Tcp),
+    ("rfb", Protocol::Tcp),
+    ("sftp", Protocol::Tcp),
+    ("smtp", Protocol::Tcp),
+    ("ssh", Protocol::Tcp),
+    ("submission", Protocol::Tcp),
+    ("telnet", Protocol::Tcp),
+    ("vnc", Protocol::Tcp),
+    // The client does.
+    ("amqp", Protocol::Tcp),
+    ("cassandra", Protocol::Tcp),
+    ("kafka", Protocol::Tcp),
+    ("ldap", Protocol::Tcp),
+    ("memcached", Protocol::Tcp),
+    ("nats", Protocol::Tcp),
+    ("postgres", Protocol::Tcp),
+    ("postgresql", Protocol::Tcp),
+    ("zookeeper", Protocol::Tcp),
+    ("amqps", Protocol::Tls),
+    ("ftps", Protocol::Tls),
+    ("imaps", Protocol::Tls),
+    ("ldaps", Protocol::Tls),
+    ("nntps", Protocol::Tls),
+    ("pop3s", Protocol::Tls),
+    ("smtps", Protocol::Tls),
 ];
 
 /// Ports of SMTP, DNS, `MySQL` and `MongoDB`. A proxy that waits for the first bytes of the client

@@ -68,6 +68,7 @@ impl ProxyView {
             own_ports,
             unprivileged: text("UNPRIVILEGED_POD") == Some("true"),
             takes_names_by_host: text("NAMES_BY_HOST") == Some("true"),
+            inspects_by_method: text("HTTP_BY_METHOD") == Some("true"),
         })
     }
 }
@@ -132,7 +133,7 @@ mod tests {
                 "INSTANCE_IPS": "10.0.0.1,fd00::1", "LABELS": {"app": "web"},
                 "INTERCEPTION_MODE": "TPROXY", "NODE_NAME": "n1",
                 "ENVOY_STATUS_PORT": 16021, "ENVOY_PROMETHEUS_PORT": "16090",
-                "NAMES_BY_HOST": "true",
+                "NAMES_BY_HOST": "true", "HTTP_BY_METHOD": "true",
             }),
         );
         let view = view.unwrap();
@@ -144,14 +145,14 @@ mod tests {
         assert_eq!((&*view.domain, &*view.node), ("cluster.local", "n1"));
         assert_eq!(view.labels.get("app").map(|text| &**text), Some("web"));
         assert_eq!(view.own_ports, [16021, 16090].into());
-        assert!(view.takes_names_by_host);
+        assert!(view.takes_names_by_host && view.inspects_by_method);
     }
 
     #[test]
     fn id_alone_suffices() {
         let view = parse("router~::1~gw-1.edge~edge.svc.example.org", json!({})).unwrap();
         assert_eq!((view.kind, view.families()), (ProxyKind::Router, Families::V6));
-        assert!(!view.takes_names_by_host);
+        assert!(!view.takes_names_by_host && !view.inspects_by_method);
         assert_eq!((&*view.pod, &*view.namespace, &*view.domain), ("gw-1", "edge", "example.org"));
     }
 

@@ -19,6 +19,8 @@ pub struct Scope {
 pub enum AliasTarget<'a> {
     /// Another service of the scope.
     Service(&'a Arc<Service>),
+    /// One pod of a headless service of the scope.
+    Pod(&'a Arc<Service>),
     /// A host that the mesh does not know.
     External(Hostname),
     /// The aliases lead to each other.
@@ -41,6 +43,13 @@ impl Scope {
         self.snapshot.service(hostname).filter(|service| self.includes(service))
     }
 
+    /// Headless service of a pod's name, such as `db-0.db.shop.svc.cluster.local`.
+    fn service_of_pod(&self, hostname: &Hostname) -> Option<&Arc<Service>> {
+        let (_, parent) = hostname.as_str().split_once('.')?;
+        let service = self.service(&Hostname::parse(parent).ok()?)?;
+        (service.resolution == Resolution::OriginalDestination).then_some(service)
+    }
+
     fn includes(&self, service: &Service) -> bool {
         service.export_to.includes(&self.namespace)
     }
@@ -51,7 +60,10 @@ impl Scope {
         let mut hostname = first.clone();
         while seen.insert(hostname.clone()) {
             match self.service(&hostname) {
-                None => return AliasTarget::External(hostname),
+                None => {
+                    let of_pod = self.service_of_pod(&hostname).map(AliasTarget::Pod);
+                    return of_pod.unwrap_or(AliasTarget::External(hostname));
+                }
                 Some(service) => match &service.resolution {
                     Resolution::Alias(target) => hostname = target.clone(),
                     _ => return AliasTarget::Service(service),

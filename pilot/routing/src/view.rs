@@ -43,6 +43,9 @@ pub struct ProxyView {
     pub unprivileged: bool,
     /// True if the agent takes a resource per host as names for DNS. Istio's takes a whole table.
     pub takes_names_by_host: bool,
+    /// True if Envoy's inspector for HTTP tells at once what begins with no method of HTTP. As other
+    /// agents start Envoy, it waits for the end of the line, if the first bytes are text.
+    pub inspects_by_method: bool,
 }
 
 /// Role of a proxy.

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pilot_registry::endpoint::{Endpoint, Health};
 use pilot_registry::protocol::ProtocolClass;
 use pilot_registry::service::{Resolution, Service};
 use pilot_registry::snapshot::Snapshot;
+use pilot_routing::peer_authentication::Reason;
 use pilot_routing::view::ProxyView;
 
-use crate::metrics::MeshGauges;
+use crate::metrics::{MeshGauges, ReasonLabel};
 use crate::publish::Publisher;
 
 /// Numbers of the published state.
@@ -16,27 +18,40 @@ pub(super) struct MeshNumbers {
     services: usize,
     without_endpoints: usize,
     outbound_conflicts: usize,
+    proxy_port_conflicts: usize,
     inbound_conflicts: usize,
     unknown_pods: usize,
+    waiting_endpoints: usize,
+    /// Parts of policies without effect, in the order of [`Reason::NAMES`].
+    ineffective_policies: [usize; Reason::NAMES.len()],
 }
 
 impl MeshNumbers {
     pub(super) fn new(publisher: &Publisher) -> Self {
         let Some(state) = publisher.state() else { return Self::default() };
         let snapshot = &state.snapshot;
+        let ineffective = publisher.ineffective_policies();
         let proxies = || publisher.proxies();
         let views: BTreeMap<_, _> =
             proxies().map(|(.., published)| (published.view, &published.outbound)).collect();
+        // A service port may have the same conflict in several views.
         let conflicts = views.values().flat_map(|outbound| outbound.conflicts());
+        let (with_services, with_proxies) = conflicts
+            .map(|it| (it.taken_by.is_some(), (&it.hostname, it.port)))
+            .partition::<BTreeSet<_>, _>(|(with_service, _)| *with_service);
         Self {
             services: snapshot.services().count(),
             without_endpoints: snapshot
                 .services()
                 .map(|service| ports_without_endpoints(snapshot, service))
                 .sum(),
-            outbound_conflicts: conflicts.collect::<BTreeSet<_>>().len(),
+            outbound_conflicts: with_services.len(),
+            proxy_port_conflicts: with_proxies.len(),
             inbound_conflicts: proxies().map(|(.., published)| published.own.conflicts()).sum(),
             unknown_pods: proxies().filter(|(_, proxy, _)| !has_pod(snapshot, proxy)).count(),
+            waiting_endpoints: waiting_endpoints(snapshot),
+            ineffective_policies: Reason::NAMES
+                .map(|name| ineffective.iter().filter(|it| it.reason.name() == name).count()),
         }
     }
 
@@ -45,15 +60,24 @@ impl MeshNumbers {
             services,
             without_endpoints,
             outbound_conflicts,
+            proxy_port_conflicts,
             inbound_conflicts,
             unknown_pods,
+            waiting_endpoints,
+            ineffective_policies,
         } = self;
+        for (reason, number) in Reason::NAMES.into_iter().zip(ineffective_policies) {
+            let gauge = gauges.ineffective_policies.get_or_create_owned(&ReasonLabel { reason });
+            gauge.set(i64::try_from(number).unwrap_or(i64::MAX));
+        }
         for (gauge, number) in [
             (&gauges.services, services),
             (&gauges.without_endpoints, without_endpoints),
             (&gauges.outbound_conflicts, outbound_conflicts),
+            (&gauges.proxy_port_conflicts, proxy_port_conflicts),
             (&gauges.inbound_conflicts, inbound_conflicts),
             (&gauges.unknown_pods, unknown_pods),
+            (&gauges.waiting_endpoints, waiting_endpoints),
         ] {
             gauge.set(i64::try_from(number).unwrap_or(i64::MAX));
         }
@@ -67,9 +91,25 @@ fn ports_without_endpoints(snapshot: &Snapshot, service: &Service) -> usize {
     }
     let ports = service.ports.iter().filter(|port| {
         let set = snapshot.endpoints(&service.hostname, port.number);
-        port.protocol.class() != ProtocolClass::Udp && set.is_none_or(|it| it.endpoints.is_empty())
+        let has_none = set.is_none_or(|it| it.endpoints.iter().all(is_waiting));
+        port.protocol.class() != ProtocolClass::Udp && has_none
     });
     ports.count()
+}
+
+/// Number of the addresses of services whose pods are not known.
+fn waiting_endpoints(snapshot: &Snapshot) -> usize {
+    let waiting_of = |service: &Service| {
+        let ports = service.ports.iter();
+        let sets = ports.filter_map(|port| snapshot.endpoints(&service.hostname, port.number));
+        let waiting = sets.flat_map(|set| &set.endpoints).filter(|it| is_waiting(it));
+        waiting.map(|endpoint| endpoint.address).collect::<BTreeSet<_>>().len()
+    };
+    snapshot.services().map(|service| waiting_of(service)).sum()
+}
+
+fn is_waiting(endpoint: &Endpoint) -> bool {
+    endpoint.health == Health::Waiting
 }
 
 /// True if a proxy's pod is known by its name or by an address.
@@ -86,6 +126,7 @@ mod tests {
     use pilot_registry::files::Directory;
     use pilot_registry::locality::Locality;
     use pilot_registry::manifest::ObjectDefaults;
+    use pilot_routing::peer_authentication::PeerAuthentication;
     use pilot_routing::view::MeshView;
     use serde_json::json;
 
@@ -104,6 +145,14 @@ mod tests {
 {apiVersion: v1, kind: Service, metadata: {name: same, namespace: shop},
  spec: {clusterIP: 10.96.0.2, clusterIPs: [10.96.0.2], ports: [{name: tcp, port: 90}]}}
 ---
+{apiVersion: v1, kind: Service, metadata: {name: own, namespace: shop},
+ spec: {clusterIP: 10.96.0.3, clusterIPs: [10.96.0.3], ports: [{name: http, port: 15021}]}}
+---
+{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, addressType: IPv4,
+ metadata: {name: own-1, namespace: shop, labels: {kubernetes.io/service-name: own}},
+ ports: [{name: http, port: 15021}],
+ endpoints: [{addresses: [10.0.0.7], targetRef: {kind: Pod, name: later, namespace: shop}}]}
+---
 {apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, addressType: IPv4,
  metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}},
  ports: [{name: http, port: 8080}], endpoints: [{addresses: [10.0.0.1]}]}
@@ -121,7 +170,15 @@ mod tests {
         for event in update.events {
             publisher.apply(Input::Registry(Box::new(event)));
         }
-        publisher.apply(Input::PeerAuthentications(Vec::new()));
+        let policy = PeerAuthentication {
+            namespace: "istio-system".into(),
+            name: "web".into(),
+            created: 1,
+            selector: [("app", "web")].into_iter().collect(),
+            mode: None,
+            ports: BTreeMap::new(),
+        };
+        publisher.apply(Input::PeerAuthentications(vec![policy]));
         publisher.apply(Input::Mesh(MeshView::new(&MeshConfig::parse("").unwrap()).unwrap()));
         publisher.publish();
         for (id, name, address) in [(0, "web-1", "10.0.0.1"), (1, "gone", "10.0.0.9")] {
@@ -132,11 +189,14 @@ mod tests {
             publisher.connect(ProxyId(id), proxy);
         }
         let expected = MeshNumbers {
-            services: 3,
-            without_endpoints: 2,
+            services: 4,
+            without_endpoints: 3,
             outbound_conflicts: 1,
+            proxy_port_conflicts: 1,
             inbound_conflicts: 1,
             unknown_pods: 1,
+            waiting_endpoints: 1,
+            ineffective_policies: [1, 0, 0, 0],
         };
         assert_eq!(MeshNumbers::new(&publisher), expected);
     }

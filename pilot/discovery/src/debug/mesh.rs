@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use pilot_registry::endpoint::Endpoint;
 use pilot_registry::service::{ExportTo, Service};
-use pilot_routing::peer_authentication::PeerAuthentications;
-use serde_json::{Value, json};
+use pilot_routing::peer_authentication::{PeerAuthentication, PeerAuthentications};
+use serde_json::{Map, Value, json};
 
 use crate::publish::Publisher;
 
@@ -81,6 +81,12 @@ fn endpoint_json(endpoint: &Endpoint, policies: &PeerAuthentications) -> Value {
 pub(super) fn config(publisher: &Publisher) -> Value {
     let Some(state) = publisher.state() else { return json!({}) };
     let mesh = &state.mesh;
+    let ineffective = publisher.ineffective_policies();
+    let without_effect = |policy: &PeerAuthentication| -> Vec<String> {
+        let key = format!("{}/{}", policy.namespace, policy.name);
+        let own = ineffective.iter().filter(|it| *it.policy == *key);
+        own.map(|it| it.reason.to_string()).collect()
+    };
     json!({
         "generation": state.snapshot.generation(),
         "mesh": {
@@ -97,6 +103,10 @@ pub(super) fn config(publisher: &Publisher) -> Value {
             "namespace": *policy.namespace,
             "name": *policy.name,
             "mode": policy.mode.map(|mode| format!("{mode:?}")),
+            "ports": policy.ports.iter().map(|(port, mode)| {
+                (port.to_string(), mode.map(|mode| format!("{mode:?}")).into())
+            }).collect::<Map<String, Value>>(),
+            "withoutEffect": without_effect(policy),
         })).collect::<Value>(),
     })
 }

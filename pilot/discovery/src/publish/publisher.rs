@@ -6,7 +6,9 @@ use std::sync::Arc;
 use pilot_registry::changes::Changes;
 use pilot_registry::event::{Event, ObjectKey};
 use pilot_registry::index::Index;
-use pilot_routing::peer_authentication::{PeerAuthentication, PeerAuthentications};
+use pilot_routing::peer_authentication::{
+    Ineffective, PeerAuthentication, PeerAuthentications, without_effect,
+};
 use pilot_routing::view::{MeshView, ProxyView};
 
 use super::cause::Cause;
@@ -114,6 +116,12 @@ impl Publisher {
     /// Policies of mutual TLS.
     pub fn policies(&self) -> &[PeerAuthentication] {
         self.policies.as_deref().unwrap_or_default()
+    }
+
+    /// Policies, and parts of them, that decide nothing in the published state.
+    pub fn ineffective_policies(&self) -> Vec<Ineffective> {
+        let Some(state) = &self.state else { return Vec::new() };
+        without_effect(self.policies(), &state.mesh.root_namespace, &state.snapshot)
     }
 
     /// Changes that the next publication will have.

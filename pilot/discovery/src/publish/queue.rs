@@ -1,7 +1,7 @@
 //! Queue in front of the publisher, which has a thread of its own: generating thousands of
 //! resources must not delay streams.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use jiff::Timestamp;
+use pilot_routing::peer_authentication::Ineffective;
 use pilot_routing::view::ProxyView;
 use prometheus_client::metrics::family::Family;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -70,6 +71,7 @@ pub fn start(triggers: Family<TypeLabel, Count>) -> Result<Queue> {
         synced,
         triggers,
         history: History::default(),
+        named: BTreeSet::new(),
     };
     let history = publishing.history.clone();
     let thread = thread::Builder::new().name("publisher".to_owned());
@@ -150,6 +152,8 @@ struct Publishing {
     synced: watch::Sender<bool>,
     triggers: Family<TypeLabel, Count>,
     history: History,
+    /// Policies without effect that the log has named.
+    named: BTreeSet<Ineffective>,
 }
 
 impl Publishing {
@@ -192,6 +196,7 @@ impl Publishing {
     fn publish(&mut self) {
         let since = self.since.take().unwrap_or_else(Instant::now);
         let cause = self.publisher.pending();
+        let has_other_policies = cause.triggers.contains(&"config");
         let states = self.publisher.publish();
         if self.publisher.state().is_some() && cause.changes > 0 {
             for r#type in &cause.triggers {
@@ -209,13 +214,26 @@ impl Publishing {
                 channel.send_replace(published);
             }
         }
-        if self.publisher.state().is_some() && !*self.synced.borrow() {
+        let is_first = self.publisher.state().is_some() && !*self.synced.borrow();
+        if is_first || has_other_policies {
+            self.name_ineffective_policies();
+        }
+        if is_first {
             tracing::info!("objects and settings are listed; serving proxies");
             self.synced.send_replace(true);
             for (id, joining) in std::mem::take(&mut self.waiting) {
                 self.connect(id, joining);
             }
         }
+    }
+
+    /// Names policies without effect, each once.
+    fn name_ineffective_policies(&mut self) {
+        let found: BTreeSet<_> = self.publisher.ineffective_policies().into_iter().collect();
+        for ineffective in found.difference(&self.named) {
+            tracing::warn!("{ineffective}");
+        }
+        self.named = found;
     }
 
     fn connect(&mut self, id: ProxyId, joining: Joining) {

@@ -33,6 +33,7 @@ impl ViewKey {
             service_account: "".into(),
             labels: Labels::default(),
             addresses: proxy.families().unspecified(),
+            inspects_by_method: false,
             ..proxy.clone()
         };
         if !by_place {

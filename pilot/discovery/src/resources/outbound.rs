@@ -11,6 +11,7 @@ use pilot_routing::envoy::clusters::Clusters;
 use pilot_routing::envoy::context::Context;
 use pilot_routing::envoy::endpoints::Endpoints;
 use pilot_routing::envoy::listeners::Listeners;
+use pilot_routing::envoy::listeners::outbound::Conflict;
 use pilot_routing::envoy::name_tables::{NameEntries, NameTables};
 use pilot_routing::envoy::routes::Routes;
 use pilot_routing::envoy::{Generator, names};
@@ -28,7 +29,7 @@ pub struct Outbound {
     pub(super) listeners: Table,
     pub(super) routes: Table,
     pub(super) names: Table,
-    conflicts: Arc<[(Hostname, u16)]>,
+    conflicts: Arc<[Conflict]>,
 }
 
 impl Outbound {
@@ -70,8 +71,8 @@ impl Outbound {
         }
     }
 
-    /// Service ports whose address and port an older service has.
-    pub fn conflicts(&self) -> &[(Hostname, u16)] {
+    /// Service ports whose address and port an older service or the proxy itself has.
+    pub fn conflicts(&self) -> &[Conflict] {
         &self.conflicts
     }
 
@@ -90,9 +91,7 @@ impl Outbound {
         context: &Context<'_>,
         entries: &mut EncodedResources,
     ) {
-        let conflicts = context.outbound().conflicts().iter();
-        let conflicts = conflicts.filter(|conflict| conflict.taken_by.is_some());
-        self.conflicts = conflicts.map(|it| (it.hostname.clone(), it.port)).collect();
+        self.conflicts = context.outbound().conflicts().into();
         rebuild::<Listeners>(&mut self.listeners, context, entries);
         rebuild::<Routes>(&mut self.routes, context, entries);
         if proxy.takes_names_by_host {

@@ -35,7 +35,8 @@ pub(crate) fn stated(sender: Sender, proxy: &str, fact: &str) -> Option<&'static
 /// All stated differences.
 pub(crate) const DIFFERENCES: &[Difference] = &[
     ours("clusters and routes of aliases of unknown hosts", |_, fact| fact.contains("ext.shop")),
-    ours("statuses that are repeated", |_, fact| fact.ends_with(": repeats 503")),
+    istiod("what is repeated", |_, fact| fact.contains(": repeats ")),
+    ours("what is repeated", |_, fact| fact.contains(": repeats ")),
     istiod("client affinity", |_, fact| is_policy_of(fact, "LeastRequest")),
     ours("client affinity", |_, fact| is_policy_of(fact, "RingHash")),
     istiod("mutual TLS with pods that capture nothing", |proxy, fact| {

@@ -274,8 +274,8 @@ fn routes(routes: &RouteConfiguration) -> Vec<String> {
         domains.map(move |domain| format!("route {}: {domain} -> {actions}", routes.name))
     });
     let repeated = routes.virtual_hosts.iter().flat_map(|host| &host.routes);
-    let repeated: BTreeSet<_> = repeated.filter_map(retries).flat_map(|it| it.1).collect();
-    let repeated = repeated.iter().map(|status| format!("route {}: repeats {status}", routes.name));
+    let repeated: BTreeSet<_> = repeated.filter_map(retries).map(|it| it.1).collect();
+    let repeated = repeated.iter().map(|what| format!("route {}: repeats {what}", routes.name));
     lines.chain(repeated).collect()
 }
 
@@ -289,16 +289,16 @@ fn action(route: &Route) -> String {
         Some(ClusterSpecifier::Cluster(cluster)) => cluster.clone(),
         other => format!("{other:?}"),
     };
-    retries(route).map_or(cluster.clone(), |(policy, _)| format!("{cluster}, {policy}"))
+    retries(route).map_or(cluster.clone(), |(count, _)| format!("{cluster}, {count} retries"))
 }
 
-/// Conditions of retries, and the statuses among them.
-fn retries(route: &Route) -> Option<(String, Vec<u32>)> {
+/// Number of retries, and their conditions.
+fn retries(route: &Route) -> Option<(u32, String)> {
     let Some(Action::Route(action)) = &route.action else { return None };
     let policy = action.retry_policy.as_ref()?;
     let count = policy.num_retries.map_or(1, |it| it.value);
-    let text = format!("{count} retries on {}", policy.retry_on);
-    Some((text, policy.retriable_status_codes.clone()))
+    let statuses = policy.retriable_status_codes.iter().map(|status| format!(" {status}"));
+    Some((count, policy.retry_on.clone() + &statuses.collect::<String>()))
 }
 
 fn names(name: &str, table: NameTable) -> Vec<String> {

@@ -40,10 +40,11 @@ fn endpoints(
             for part in &slice.endpoints {
                 let Some(health) = health(part.condition, service) else { continue };
                 let workload = workload(&service.namespace, part, snapshot);
+                let is_known = part.pod.is_none() || workload.is_some();
                 endpoints.push(Endpoint {
                     address: part.address,
                     port: port.number,
-                    health,
+                    health: if is_known { health } else { Health::Waiting },
                     locality: locality(part, workload, objects),
                     node: node(part, workload),
                     workload: workload.cloned(),
@@ -72,7 +73,10 @@ fn health(condition: Condition, service: &Service) -> Option<Health> {
         Condition::Ready => Some(Health::Healthy),
         Condition::NotReady => Some(Health::Unhealthy),
         Condition::ServingTerminating if service.persistent_sessions => Some(Health::Draining),
-        Condition::ServingTerminating | Condition::Terminating => None,
+        Condition::ServingTerminating | Condition::Terminating => {
+            let is_chosen_by_clients = service.resolution == Resolution::OriginalDestination;
+            is_chosen_by_clients.then_some(Health::Terminating)
+        }
     }
 }
 

@@ -221,3 +221,35 @@ fn instances_are_selected_by_labels() {
     assert_eq!(selected(&[("v", "v3")]), Vec::<String>::new());
     assert_eq!(selected(&[]), ["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
 }
+
+#[test]
+fn pods_of_headless_services_are_endpoints_until_their_slice_drops_them() {
+    let headless = service("web", "clusterIP: None, ports: [{name: http, port: 80}]", "");
+    for (conditions, health) in [
+        ("ready: true, serving: true, terminating: true", Health::Healthy),
+        ("ready: false, serving: true, terminating: true", Health::Terminating),
+        ("ready: false, serving: false, terminating: true", Health::Terminating),
+    ] {
+        let slice = slice("s", &format!("{{addresses: [10.0.0.1], conditions: {{{conditions}}}}}"));
+        let found = endpoints(&snapshot(&format!("{headless}{slice}")), |it| it.health);
+        assert_eq!(found, [health], "{conditions}");
+    }
+}
+
+/// The address may be a foreigner's.
+#[test]
+fn endpoint_waits_for_the_pod_that_its_slice_names() {
+    let named = "{addresses: [10.0.0.1], targetRef: {kind: Pod, name: web-1, namespace: shop}}";
+    let slice = slice("s", named);
+    let health = |pods: &[(&str, &str)]| {
+        let pods = pods.iter().map(|(name, ip)| {
+            pod(name, "", "", &format!("phase: Running, podIP: {ip}, podIPs: [{{ip: {ip}}}]"))
+        });
+        let all: Vec<_> = [WEB.to_owned(), slice.clone()].into_iter().chain(pods).collect();
+        endpoints(&snapshot(&all.concat()), |it| it.health)
+    };
+    assert_eq!(health(&[]), [Health::Waiting], "no pod");
+    assert_eq!(health(&[("web-1", "10.0.0.2")]), [Health::Waiting], "another address");
+    assert_eq!(health(&[("web-2", "10.0.0.1")]), [Health::Waiting], "another pod's address");
+    assert_eq!(health(&[("web-1", "10.0.0.1")]), [Health::Healthy]);
+}

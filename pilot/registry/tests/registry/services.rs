@@ -35,6 +35,13 @@ fn protocol_follows_transport_app_protocol_name_and_number() {
         ("name: web, port: 27017", Protocol::Tcp),
         ("name: http, port: 3306", Protocol::Http),
         ("port: 8080", Protocol::Undeclared),
+        // The server speaks first.
+        ("name: smtp, port: 2525", Protocol::Tcp),
+        ("name: mail, appProtocol: SMTP, port: 2525", Protocol::Tcp),
+        ("name: imap-plain, port: 80", Protocol::Tcp),
+        ("name: ssh, port: 80", Protocol::Tcp),
+        ("name: smtps, port: 80", Protocol::Tls),
+        ("name: postgresql, port: 80", Protocol::Tcp),
     ] {
         assert_eq!(web(&format!("ports: [{{{port}}}]")).ports[0].protocol, protocol, "{port}");
     }

@@ -1,8 +1,10 @@
 //! State that the configuration of one proxy is generated from.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 use std::sync::{Arc, OnceLock};
 
+use pilot_registry::hostname::Hostname;
 use pilot_registry::names::{NameTable, name_table};
 use pilot_registry::service::{Resolution, Service};
 use pilot_registry::snapshot::Snapshot;
@@ -10,7 +12,7 @@ use pilot_registry::workload::InboundTarget;
 
 use super::listeners::outbound::OutboundPlan;
 use crate::peer_authentication::{PeerAuthentications, WorkloadModes};
-use crate::scope::Scope;
+use crate::scope::{AliasTarget, Scope};
 use crate::view::{MeshView, ProxyView};
 
 /// The mesh as one proxy sees it.
@@ -24,6 +26,7 @@ pub struct Context<'a> {
     pub(super) modes: WorkloadModes,
     pub(super) targets: Vec<InboundTarget>,
     outbound: OnceLock<OutboundPlan>,
+    aliases: OnceLock<BTreeMap<Hostname, Vec<Hostname>>>,
     names: OnceLock<Arc<NameTable>>,
 }
 
@@ -60,6 +63,7 @@ impl<'a> Context<'a> {
             modes: policies.modes(&proxy.namespace, labels),
             targets: targets.unwrap_or_default(),
             outbound: OnceLock::new(),
+            aliases: OnceLock::new(),
             names: OnceLock::new(),
         }
     }
@@ -67,6 +71,22 @@ impl<'a> Context<'a> {
     /// Outbound listeners of the proxy.
     pub fn outbound(&self) -> &OutboundPlan {
         self.outbound.get_or_init(|| OutboundPlan::new(self))
+    }
+
+    /// Aliases that lead to the service of a host, in the order of their names.
+    pub(super) fn aliases(&self, hostname: &Hostname) -> &[Hostname] {
+        let aliases = self.aliases.get_or_init(|| {
+            let mut found: BTreeMap<_, Vec<_>> = BTreeMap::new();
+            for alias in self.scope.services() {
+                if let Resolution::Alias(target) = &alias.resolution
+                    && let AliasTarget::Service(target) = self.scope.alias_target(target)
+                {
+                    found.entry(target.hostname.clone()).or_default().push(alias.hostname.clone());
+                }
+            }
+            found
+        });
+        aliases.get(hostname).map_or(&[], Vec::as_slice)
     }
 
     /// Names that the proxy's workload may look up, with addresses that it can reach.

@@ -25,6 +25,7 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::{
     HttpConnectionManager, HttpFilter, Rds, http_filter,
 };
+use envoy_types::pb::envoy::extensions::filters::network::set_filter_state::v3::Config as SetConnectionState;
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::TcpProxy;
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::tcp_proxy::ClusterSpecifier;
 use envoy_types::pb::envoy::r#type::v3::{HashPolicy, hash_policy};
@@ -32,6 +33,8 @@ use prost::{Message, Name};
 
 use super::access_log::logs;
 use super::message::{ads, any, duration, network_filter, switch};
+use super::retries::server_marks;
+use super::tls;
 use crate::access_log::AccessLog;
 
 /// Routes of a connection manager.
@@ -88,9 +91,10 @@ pub(super) fn connection_manager(
     routes: Routes,
     log: Option<&AccessLog>,
 ) -> Filter {
-    let (server_name, forward, details) = match options.direction {
+    let (server_name, marks, forward, details) = match options.direction {
         Direction::Inbound => (
             "istio-envoy".to_owned(),
+            Some(server_marks()),
             ForwardClientCertDetails::AppendForward,
             Some(SetCurrentClientCertDetails {
                 subject: switch(true),
@@ -99,7 +103,7 @@ pub(super) fn connection_manager(
                 ..SetCurrentClientCertDetails::default()
             }),
         ),
-        Direction::Outbound => (String::new(), ForwardClientCertDetails::Sanitize, None),
+        Direction::Outbound => (String::new(), None, ForwardClientCertDetails::Sanitize, None),
     };
     let manager = HttpConnectionManager {
         stat_prefix: stat_prefix.to_owned(),
@@ -123,6 +127,7 @@ pub(super) fn connection_manager(
             Routes::Inline(routes) => RouteSpecifier::RouteConfig(*routes),
         }),
         access_log: logs(log),
+        local_reply_config: marks,
         ..HttpConnectionManager::default()
     };
     network_filter("envoy.filters.network.http_connection_manager", &manager)
@@ -153,23 +158,36 @@ fn http_filters(options: HttpOptions) -> Vec<HttpFilter> {
 /// Returns the filter that overrides a cluster's ALPN. The server's proxy tells HTTP from other
 /// protocols by it, on ports of undeclared protocol.
 fn alpn_filter(protocols: HttpAlpn) -> HttpFilter {
-    let source = DataSource {
-        specifier: Some(Specifier::InlineString(protocols.join(","))),
-        ..DataSource::default()
+    let value = state_for_upstream("envoy.network.application_protocols", protocols.join(","));
+    let config = SetFilterState { on_request_headers: vec![value], ..SetFilterState::default() };
+    http_filter("alpn", &config)
+}
+
+/// Returns the filter that has a connection use the cluster's socket without TLS.
+pub(super) fn plaintext_filter() -> Filter {
+    let value = FilterStateValue {
+        factory_key: "envoy.string".to_owned(),
+        ..state_for_upstream(tls::SOCKET_KEY, tls::PLAINTEXT.to_owned())
     };
+    let config =
+        SetConnectionState { on_new_connection: vec![value], ..SetConnectionState::default() };
+    network_filter("envoy.filters.network.set_filter_state", &config)
+}
+
+/// Returns a filter state that the connection to the server takes over.
+fn state_for_upstream(key: &str, format: String) -> FilterStateValue {
+    let source =
+        DataSource { specifier: Some(Specifier::InlineString(format)), ..DataSource::default() };
     let format = SubstitutionFormatString {
         format: Some(Format::TextFormatSource(source)),
         ..SubstitutionFormatString::default()
     };
-    let key = "envoy.network.application_protocols".to_owned();
-    let value = FilterStateValue {
-        key: Some(filter_state_value::Key::ObjectKey(key)),
+    FilterStateValue {
+        key: Some(filter_state_value::Key::ObjectKey(key.to_owned())),
         value: Some(filter_state_value::Value::FormatString(format)),
         shared_with_upstream: filter_state_value::SharedWithUpstream::Once.into(),
         ..FilterStateValue::default()
-    };
-    let config = SetFilterState { on_request_headers: vec![value], ..SetFilterState::default() };
-    http_filter("alpn", &config)
+    }
 }
 
 fn http_filter<M: Message + Name>(name: &str, config: &M) -> HttpFilter {

@@ -11,6 +11,7 @@ pub mod listeners;
 mod message;
 pub mod name_tables;
 pub mod names;
+mod retries;
 pub mod routes;
 pub mod tls;
 
@@ -96,4 +97,4 @@ fn to_routes(name: impl Into<Name>) -> Reference {
 
 /// Revision of the generators. It rises with every change of a generated message, so that proxies
 /// get the new one from an upgraded server. A test compares it with the golden files.
-pub const REVISION: u32 = 4;
+pub const REVISION: u32 = 5;

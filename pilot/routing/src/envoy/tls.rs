@@ -8,6 +8,9 @@ use envoy_types::pb::envoy::config::core::v3::{
     ApiConfigSource, ApiVersion, ConfigSource, GrpcService, TransportSocket, api_config_source,
     config_source, grpc_service, transport_socket,
 };
+use envoy_types::pb::envoy::extensions::matching::common_inputs::transport_socket::v3::{
+    FilterStateInput, TransportSocketNameAction,
+};
 use envoy_types::pb::envoy::extensions::transport_sockets::raw_buffer::v3::RawBuffer;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::common_tls_context::{
     CombinedCertificateValidationContext, ValidationContextType,
@@ -19,6 +22,11 @@ use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{
 };
 use envoy_types::pb::envoy::r#type::matcher::v3::{StringMatcher, string_matcher};
 use envoy_types::pb::google::protobuf::Struct;
+use envoy_types::pb::xds::core::v3::TypedExtensionConfig;
+use envoy_types::pb::xds::r#type::matcher::v3::Matcher;
+use envoy_types::pb::xds::r#type::matcher::v3::matcher::{
+    self, MatcherTree, OnMatch, matcher_tree, on_match,
+};
 use pilot_registry::protocol::{Protocol, ProtocolClass};
 use prost::{Message, Name};
 
@@ -70,6 +78,30 @@ pub(super) const HTTP1: [&str; 3] = ["istio-http/1.1", "istio", "http/1.1"];
 pub(super) const HTTP2: [&str; 3] = ["istio-h2", "istio", "h2"];
 const TCP: [&str; 1] = ["istio"];
 
+/// Filter state of connections that need a socket other than the cluster's `transport_socket`: the
+/// name of one of its [`socket_matches`].
+pub(super) const SOCKET_KEY: &str = "io.outrigger.transport_socket";
+/// Name of a cluster's socket without TLS.
+pub(super) const PLAINTEXT: &str = "tlsMode-disabled";
+
+/// Returns the choice of a cluster's socket by [`SOCKET_KEY`].
+pub(super) fn socket_choice() -> Matcher {
+    let action = TransportSocketNameAction { name: PLAINTEXT.to_owned() };
+    let action = on_match::OnMatch::Action(extension(PLAINTEXT, &action));
+    let action = OnMatch { on_match: Some(action), ..OnMatch::default() };
+    let input = FilterStateInput { key: SOCKET_KEY.to_owned() };
+    let map = matcher_tree::MatchMap { map: [(PLAINTEXT.to_owned(), action)].into() };
+    let tree = MatcherTree {
+        input: Some(extension("envoy.matching.inputs.transport_socket_filter_state", &input)),
+        tree_type: Some(matcher_tree::TreeType::ExactMatchMap(map)),
+    };
+    Matcher { matcher_type: Some(matcher::MatcherType::MatcherTree(tree)), ..Matcher::default() }
+}
+
+fn extension<M: Message + Name>(name: &str, config: &M) -> TypedExtensionConfig {
+    TypedExtensionConfig { name: name.to_owned(), typed_config: Some(any(config)) }
+}
+
 /// Returns the sockets of a cluster: mutual TLS for endpoints that take it, else plaintext.
 pub(super) fn socket_matches(tls: &ClientTls) -> Vec<TransportSocketMatch> {
     let raw = socket("envoy.transport_sockets.raw_buffer", &RawBuffer {});
@@ -80,7 +112,7 @@ pub(super) fn socket_matches(tls: &ClientTls) -> Vec<TransportSocketMatch> {
             transport_socket: Some(client_socket(tls)),
         },
         TransportSocketMatch {
-            name: "tlsMode-disabled".to_owned(),
+            name: PLAINTEXT.to_owned(),
             r#match: Some(Struct::default()),
             transport_socket: Some(raw),
         },

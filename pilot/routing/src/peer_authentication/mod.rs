@@ -1,10 +1,12 @@
 //! `PeerAuthentication`: the mode of mutual TLS of each workload's ports.
 
+mod effect;
 mod object;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use effect::{Ineffective, Reason, without_effect};
 pub use object::{API_VERSIONS, InvalidPeerAuthentication, KIND, PLURAL};
 use pilot_registry::labels::Labels;
 

@@ -6,7 +6,7 @@ use pilot_registry::protocol::Protocol::{
 };
 use pilot_routing::peer_authentication::MtlsMode::{Disable, Permissive, Strict};
 use pilot_routing::view::{MeshView, OutboundPolicy};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::world::World;
 
@@ -28,12 +28,17 @@ pub(crate) fn cases() -> Vec<(&'static str, World)> {
         ("own-ports", own_ports()),
         ("router", router()),
         ("text-logs", logs("accessLogFile: /dev/stdout, protocolDetectionTimeout: 5s")),
+        ("another-agent", permissive_for("10.0.0.1", json!({"HTTP_BY_METHOD": "false"}))),
         ("json-logs", logs("accessLogFile: /dev/stdout, accessLogEncoding: JSON")),
     ]
 }
 
 fn permissive(addresses: &str, mode: &str) -> World {
-    let mut world = World::new(addresses, json!({"INTERCEPTION_MODE": mode}));
+    permissive_for(addresses, json!({"INTERCEPTION_MODE": mode}))
+}
+
+fn permissive_for(addresses: &str, metadata: Value) -> World {
+    let mut world = World::new(addresses, metadata);
     let own = [(80, Http), (81, Grpc), (82, Tcp), (83, Undeclared), (84, Https), (85, Udp)];
     world.serve("web.shop", &own, "10.96.0.1", &["10.0.0.1"]);
     let others = [(80, Http), (90, Http2), (3306, Mysql), (7000, Undeclared), (443, Https)];

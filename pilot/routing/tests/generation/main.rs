@@ -7,6 +7,7 @@ mod access_log;
 mod calls;
 mod cases;
 mod consistency;
+mod held;
 #[path = "../../../agent/tests/status/istio_init.rs"]
 mod istio_init;
 mod loaded;

@@ -6,8 +6,9 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use e2e::wait::until;
 use mesh::mesh_config::MeshConfig;
-use pilot_registry::protocol::Protocol::{Http, Mysql, Tcp};
+use pilot_registry::protocol::Protocol::{Http, Mysql, Tcp, Undeclared};
 use pilot_registry::service::TargetPort;
+use pilot_registry::slice::SliceEndpoint;
 use pilot_routing::peer_authentication::MtlsMode::{Disable, Permissive, Strict};
 use pilot_routing::view::{MeshView, OutboundPolicy};
 use serde_json::Value;
@@ -18,6 +19,10 @@ use crate::proxy::Proxy;
 use crate::world::{Port, World, labels};
 
 const SERVER: &str = V4.server;
+/// Address of a pod without a sidecar.
+const OLD: &str = "10.0.0.3";
+/// Address whose pod is not known.
+const UNKNOWN: &str = "10.0.0.4";
 const VIP: &str = V4.vip;
 
 /// Starts two pods after a change of both views of the mesh.
@@ -63,6 +68,57 @@ fn headless_service_is_reached_by_its_pods() {
     assert_eq!(call(&pods, (SERVER, 7082), "bytes\n").unwrap(), "echo 127.0.0.6 bytes\n");
 }
 
+/// By the address of a pod, too, requests and bytes are encrypted; under `STRICT` no others arrive.
+#[test]
+fn pods_of_a_headless_service_are_reached_by_their_addresses() {
+    for protocol in [Http, Undeclared] {
+        let pods = pods("REDIRECT", |world| {
+            serve_headless(world, &[(7080, protocol)]);
+            world.authenticate("shop", "api", Strict, &[]);
+        });
+        pods.server.serve("0.0.0.0", 7080).unwrap();
+        for host in [&*format!("{SERVER}:7080"), SERVER, "pods-0.pods", "pods"] {
+            let answer = call(&pods, (SERVER, 7080), &get(host)).unwrap();
+            assert!(answer.contains("sa/web"), "{protocol:?} {host}: {answer}");
+        }
+    }
+}
+
+/// Whoever may label a pod must not decide about the others.
+#[test]
+fn pod_without_a_sidecar_leaves_the_others_encrypted() {
+    let ports = [(7080, Http), (7082, Tcp), (7083, Undeclared)];
+    let pods = pods("REDIRECT", |world| {
+        serve_headless(world, &ports);
+        world.add_pod("old.shop", "api", OLD).workload.takes_mtls = false;
+        let slice = world.slices.last_mut().unwrap();
+        let mut old = slice.endpoints[0].clone();
+        (old.address, old.pod) = (OLD.parse().unwrap(), Some("old".into()));
+        let unknown = SliceEndpoint {
+            address: UNKNOWN.parse().unwrap(),
+            pod: Some("later".into()),
+            ..old.clone()
+        };
+        slice.endpoints.extend([old, unknown]);
+    });
+    // The pod's namespace has the addresses of all three.
+    for address in [OLD, UNKNOWN] {
+        pods.server.namespace.ip(&format!("address add {address}/24 dev eth0")).unwrap();
+    }
+    for (port, bytes) in [(7080, get("pods")), (7082, "bytes\n".into()), (7083, "bytes\n".into())] {
+        pods.server.serve("0.0.0.0", port).unwrap();
+        let mut handshakes = pods.server.handshakes().unwrap();
+        for (address, expected) in [(SERVER, 1), (OLD, 0)] {
+            let answer = call(&pods, (address, port), &bytes).unwrap();
+            assert!(answer.contains("127.0.0.6"), "{address}:{port}: {answer}");
+            let now = pods.server.handshakes().unwrap();
+            assert_eq!(now - handshakes, expected, "handshakes to {address}:{port}");
+            handshakes = now;
+        }
+        call(&pods, (UNKNOWN, port), &bytes).unwrap_err();
+    }
+}
+
 #[test]
 fn headless_server_speaks_first_without_mtls() {
     // In permissive mode the proxy would wait for the client, to tell plaintext from TLS.
@@ -77,16 +133,57 @@ fn headless_server_speaks_first_without_mtls() {
 #[test]
 fn aliases_lead_to_services_and_to_external_hosts() {
     let pods = pods("REDIRECT", |world| {
-        world.alias("near.shop", &[(80, Http)], "api.shop.svc.cluster.local");
+        world.alias("near.shop", &[], "api.shop.svc.cluster.local");
+        world.alias("first.shop", &[], "pods-0.pods.shop.svc.cluster.local");
         world.alias("far.shop", &[(7077, Http)], "localhost");
+        serve_headless(world, &[(8080, Http)]);
+        world.authenticate("shop", "api", Strict, &[]);
     });
     pods.server.serve("0.0.0.0", 8080).unwrap();
-    let answer = call(&pods, (VIP, 80), &get("near")).unwrap();
-    assert!(answer.contains("sa/web"), "an alias has mutual TLS as its target: {answer}");
+    for (host, to) in [("near", (VIP, 80)), ("first", (SERVER, 8080))] {
+        let answer = call(&pods, to, &get(host)).unwrap();
+        assert!(answer.contains("sa/web"), "{host} has mutual TLS as its target: {answer}");
+    }
     // The client's proxy resolves the host: here, to its own pod.
     pods.client.serve("127.0.0.1", 7077).unwrap();
     let answer = call(&pods, (VIP, 7077), &get("far.shop")).unwrap();
     assert!(answer.contains("http 127.0.0.1 none"), "{answer}");
+}
+
+#[test]
+fn request_that_reached_the_application_runs_once() {
+    for protocol in [Http, Undeclared] {
+        let pods = pods("REDIRECT", |world| world.services[1].ports[0].protocol = protocol);
+        let request = |method: &str| {
+            let fields = "host: api\r\nconnection: close\r\ncontent-length: 0";
+            let text = format!("{method} / HTTP/1.1\r\n{fields}\r\n\r\n");
+            let answer = call(&pods, (VIP, 80), &text).unwrap();
+            assert!(!answer.contains("unreached"), "{answer}");
+            answer
+        };
+        // Without an application, requests are repeated.
+        let answer = request("POST");
+        assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+        let stats = pods.client.proxy.get("/stats?filter=outbound.80.*upstream_rq_retry$").unwrap();
+        assert!(stats.contains(".upstream_rq_retry: 2"), "{stats}");
+        // A safe one is repeated if its connection ends without an answer: nobody knows whether the
+        // application has read it.
+        let application = pods.server.answer(8080).unwrap();
+        for (answer, [posts, gets]) in [
+            ("HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n", [1, 1]),
+            (
+                "HTTP/1.1 503 Busy\r\nx-outrigger-unreached: true\r\ncontent-length: 0\r\n\r\n",
+                [1, 1],
+            ),
+            ("", [1, 3]),
+        ] {
+            application.answers(answer);
+            for (method, expected) in [("POST", posts), ("GET", gets)] {
+                request(method);
+                assert_eq!(application.requests(), expected, "{protocol:?} {method} {answer:?}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -4,6 +4,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use anyhow::{Context as _, Result, bail};
@@ -124,6 +126,31 @@ impl Pod {
         })
     }
 
+    /// Serves an echo of each line.
+    pub(crate) fn echo(&self, address: &str, port: u16) -> Result<()> {
+        self.listen(address, port, |mut tcp| {
+            let lines = BufReader::new(tcp.try_clone()?).lines();
+            for line in lines {
+                writeln!(tcp, "{}", line?)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Serves HTTP with the answer that the test chooses.
+    pub(crate) fn answer(&self, port: u16) -> Result<Arc<Application>> {
+        let application = Arc::new(Application::default());
+        let state = Arc::clone(&application);
+        self.listen("0.0.0.0", port, move |mut tcp| {
+            let mut lines = BufReader::new(tcp.try_clone()?).lines();
+            while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+            state.requests.fetch_add(1, Ordering::Relaxed);
+            let answer = *state.answer.lock().unwrap();
+            tcp.write_all(answer.as_bytes())
+        })?;
+        Ok(application)
+    }
+
     /// Serves gRPC on a port.
     pub(crate) fn serve_grpc(&self, address: &str, port: u16) -> Result<()> {
         let address = SocketAddr::new(address.parse()?, port);
@@ -135,12 +162,13 @@ impl Pod {
         &self,
         address: &str,
         port: u16,
-        serve: fn(TcpStream) -> std::io::Result<()>,
+        serve: impl Fn(TcpStream) -> std::io::Result<()> + Clone + Send + 'static,
     ) -> Result<()> {
         let address = SocketAddr::new(address.parse()?, port);
         let listener = self.namespace.run(|| TcpListener::bind(address))??;
         thread::spawn(move || {
             while let Ok((tcp, _)) = listener.accept() {
+                let serve = serve.clone();
                 // The client may close early.
                 thread::spawn(move || serve(tcp));
             }
@@ -153,6 +181,63 @@ impl Pod {
         let stats = self.proxy.get("/stats?filter=listener.*15006.*ssl.handshake")?;
         let counts = stats.lines().filter_map(|line| line.rsplit_once(": ")?.1.parse::<u64>().ok());
         Ok(counts.sum())
+    }
+}
+
+/// Application of HTTP that counts its requests.
+#[derive(Debug, Default)]
+pub(crate) struct Application {
+    requests: AtomicU64,
+    answer: Mutex<&'static str>,
+}
+
+impl Application {
+    /// Sets the answer to the next requests: the bytes, or none before the connection ends.
+    pub(crate) fn answers(&self, answer: &'static str) {
+        *self.answer.lock().unwrap() = answer;
+    }
+
+    /// Takes the number of requests since the last call.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.swap(0, Ordering::Relaxed)
+    }
+}
+
+/// Connection that stays open.
+pub(crate) struct Held {
+    tcp: BufReader<TcpStream>,
+    name: &'static str,
+}
+
+impl Held {
+    /// Connects to an echo.
+    pub(crate) fn open(
+        name: &'static str,
+        pod: &Pod,
+        owner: Owner,
+        to: (&str, u16),
+    ) -> Result<Self> {
+        let address = socket(to)?;
+        let tcp = pod
+            .namespace
+            .run_as(owner, || TcpStream::connect_timeout(&address, wait::TIMEOUT))??;
+        tcp.set_read_timeout(Some(wait::TIMEOUT))?;
+        let mut held = Self { tcp: BufReader::new(tcp), name };
+        held.check("at first")?;
+        Ok(held)
+    }
+
+    /// Sends a line, and reads it back.
+    pub(crate) fn check(&mut self, when: &str) -> Result<()> {
+        let Self { tcp, name } = self;
+        let context = || format!("{name}, {when}");
+        writeln!(tcp.get_mut(), "line").with_context(context)?;
+        let mut line = String::new();
+        tcp.read_line(&mut line).with_context(context)?;
+        if line != "line\n" {
+            bail!("{name}, {when}: {line:?}");
+        }
+        Ok(())
     }
 }
 

@@ -13,13 +13,13 @@ use e2e::run_folder::RunFolder;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::Secret;
 use serde_json::{Value, json};
 
-use crate::server::{self, Rejections};
+use crate::server::Server;
 use crate::world::Resources;
 
 /// A running Envoy. It ends with the value.
 pub(crate) struct Proxy {
     process: Process,
-    rejections: Rejections,
+    server: Server,
     namespace: std::rc::Rc<Namespace>,
     _folder: RunFolder,
 }
@@ -34,7 +34,7 @@ impl Proxy {
     ) -> Result<Self> {
         let folder = RunFolder::of_process()?;
         let socket = folder.folder("xds")?.join("socket");
-        let rejections = server::serve(&socket, resources, secrets);
+        let server = Server::start(&socket, resources, secrets);
         let file = folder.write("envoy.json", bootstrap(&socket).to_string())?;
         let envoy = envoy::command(&file)?;
         let enter = ["netns", "exec", namespace.name()];
@@ -44,20 +44,30 @@ impl Proxy {
             ["--inh-caps=+net_admin,+dac_override", "--ambient-caps=+net_admin,+dac_override"];
         let words = enter.iter().chain(&user).chain(&rights).copied();
         let words = words.chain(envoy.iter().map(String::as_str));
+        // Connections of a replaced listener end at once.
+        let words = words.chain(["--drain-time-s", "1", "--drain-strategy", "immediate"]);
         let ip = Programs::find()?.system("ip")?;
         let process = Process::start(&folder, "envoy", &ip, words)?;
-        Ok(Self { process, rejections, namespace, _folder: folder })
+        Ok(Self { process, server, namespace, _folder: folder })
+    }
+
+    /// Changes the configuration, and waits until it is active and what it has replaced is gone.
+    pub(crate) fn update(&mut self, resources: &Resources) -> Result<()> {
+        self.server.update(resources)?;
+        self.settle(resources)
     }
 
     /// Waits until Envoy is live and nothing is warming, and asserts that it took everything.
     pub(crate) fn settle(&mut self, resources: &Resources) -> Result<()> {
-        let Self { process, rejections, namespace, .. } = self;
+        let Self { process, server, namespace, .. } = self;
         let get = |path: &str| get(namespace, path);
         process.wait_until("the configuration is active", || {
-            let rejected = rejections.lock().unwrap().clone();
+            let rejected = server.rejections.lock().unwrap().clone();
             // An error would be waited for; a rejection is final.
             assert!(rejected.is_empty(), "{rejected:#?}");
             ensure!(get("/ready")? == "LIVE\n");
+            let draining = get("/stats?filter=listener_manager.total_listeners_draining")?;
+            ensure!(draining.trim_end().ends_with(": 0"), "{draining}");
             let init: Value = serde_json::from_str(&get("/init_dump")?)?;
             ensure!(init == json!({}), "{init}");
             let dump = dump(namespace)?;
@@ -175,6 +185,10 @@ fn bootstrap(socket: &Path) -> Value {
     });
     bootstrap["static_resources"]["listeners"] = json!(own);
     let admin = SocketAddr::from(([127, 0, 0, 1], ADMIN_PORT));
+    bootstrap["layered_runtime"] = json!({"layers": [{
+        "name": "static",
+        "static_layer": {"envoy.reloadable_features.http_inspector_use_balsa_parser": false},
+    }]});
     bootstrap["admin"] = json!({"address": envoy::socket_address(admin)});
     bootstrap
 }

@@ -7,22 +7,24 @@ use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
 use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
 use envoy_types::pb::envoy::config::listener::v3::{FilterChain, Listener};
 use envoy_types::pb::google::protobuf::value::Kind;
-use pilot_registry::protocol::Protocol::{Http, Https, Tcp, Undeclared};
+use pilot_registry::protocol::Protocol::{self, Http, Https, Tcp, Undeclared};
 use pilot_registry::service::{ExportTo, TrafficDistribution};
 use pilot_registry::slice::Condition;
 use pilot_routing::envoy::clusters::Clusters;
 use pilot_routing::envoy::endpoints::Endpoints;
 use pilot_routing::envoy::listeners::Listeners;
 use pilot_routing::envoy::name_tables::{NameEntries, NameTables};
+use pilot_routing::envoy::routes::Routes;
 use pilot_routing::envoy::{Generator, resource_version};
-use pilot_routing::peer_authentication::MtlsMode;
-use pilot_routing::view::ProxyKind;
+use pilot_routing::peer_authentication::{MtlsMode, without_effect};
+use pilot_routing::view::{Interception, ProxyKind};
 use prost::Message as _;
 use serde_json::json;
 
 use crate::world::{World, labels, locality};
 
 const API: &str = "outbound|80||api.shop.svc.cluster.local";
+const API_HOST: &str = "api.shop.svc.cluster.local";
 
 fn with_api(pods: &[&str]) -> World {
     let mut world = World::new("10.0.0.1", json!({}));
@@ -118,13 +120,21 @@ fn only_exported_services_are_visible() {
 
 /// The endpoints of `API` in Envoy's own type.
 fn assignment(world: &World) -> ClusterLoadAssignment {
-    ClusterLoadAssignment::decode(&*world.build::<Endpoints>(API).encode_to_vec()).unwrap()
+    assignment_of(world, API)
+}
+
+fn assignment_of(world: &World, cluster: &str) -> ClusterLoadAssignment {
+    ClusterLoadAssignment::decode(&*world.build::<Endpoints>(cluster).encode_to_vec()).unwrap()
 }
 
 /// Endpoints in a line: priority, address, and whether they take mutual TLS.
 fn endpoints(world: &World) -> Vec<String> {
+    endpoints_of(world, API)
+}
+
+fn endpoints_of(world: &World, cluster: &str) -> Vec<String> {
     let mut lines = Vec::new();
-    for group in assignment(world).endpoints {
+    for group in assignment_of(world, cluster).endpoints {
         for endpoint in group.lb_endpoints {
             let Some(HostIdentifier::Endpoint(found)) = endpoint.host_identifier else { continue };
             let text = format!("{:?}", found.address);
@@ -166,8 +176,8 @@ fn endpoints_name_their_workloads() {
         }
     });
     let expected = ["api;shop;api;;Kubernetes", "api;shop;shop-api;v2;Kubernetes"];
-    let expected = expected.map(|text| Some(text.to_owned())).into_iter().chain([None]);
-    assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    // The pod of the third one is not known.
+    assert_eq!(found.collect::<Vec<_>>(), expected.map(|text| Some(text.to_owned())));
 }
 
 #[test]
@@ -221,30 +231,79 @@ fn endpoints_of_other_families_are_left_out() {
     assert_eq!(endpoints(&world), ["0 10.0.0.3 mtls"]);
 }
 
-#[test]
-fn headless_service_uses_mtls_if_all_its_pods_take_it() {
-    let headless = |world: &mut World| {
-        world.serve("api.shop", &[(80, Http)], "", &["10.0.0.2", "10.0.0.3"]);
-    };
-    let is_mutual = |world: &World| world.build::<Clusters>(API).transport_socket.is_some();
-    let mut world = World::new("10.0.0.1", json!({}));
-    headless(&mut world);
-    assert!(is_mutual(&world));
-    world.pods[1].workload.takes_mtls = false;
-    assert!(!is_mutual(&world), "a pod without a sidecar");
-    world.pods[1].workload.takes_mtls = true;
-    world.authenticate("shop", "api", MtlsMode::Strict, &[(8080, MtlsMode::Disable)]);
-    assert!(!is_mutual(&world), "a disabled port");
-    world.slices.clear();
-    assert!(!is_mutual(&world), "no pods");
+/// Transport of a connection to a pod of a headless service.
+fn to_pod(world: &World, address: &str, port: u16) -> &'static str {
+    let name = format!("{address}_{port}");
+    if !world.names::<Listeners>().contains(&name) {
+        return "no listener";
+    }
+    let listener = world.build::<Listeners>(&name);
+    let default = listener.default_filter_chain.iter();
+    let chains: Vec<_> = listener.filter_chains.iter().chain(default).collect();
+    let text = String::from_utf8_lossy(&listener.encode_to_vec()).into_owned();
+    if text.contains("BlackHoleCluster") {
+        return "refused";
+    }
+    let is_plaintext =
+        |chain: &&FilterChain| chain.filters[0].name.ends_with("network.set_filter_state");
+    let cluster = format!("outbound|{port}||api.shop.svc.cluster.local");
+    let is_mutual = world.build::<Clusters>(&cluster).transport_socket.is_some();
+    match chains.iter().copied().filter(is_plaintext).count() {
+        0 if is_mutual => "mutual TLS",
+        0 => "the cluster has no TLS",
+        all if all == chains.len() => "plaintext",
+        _ => "mixed",
+    }
 }
 
 #[test]
-fn headless_listeners_outlast_readiness() {
-    let mut world = World::new("10.0.0.1", json!({}));
-    world.serve("api.shop", &[(82, Tcp)], "", &["10.0.0.2"]);
-    world.slices[0].endpoints[0].condition = Condition::NotReady;
-    assert!(world.names::<Listeners>().contains(&"10.0.0.2_82".to_owned()));
+fn each_pod_of_a_headless_service_decides_for_itself() {
+    for (port, protocol) in [(80, Http), (82, Tcp), (83, Undeclared)] {
+        let mut world = World::new("10.0.0.1", json!({}));
+        world.serve("api.shop", &[(port, protocol)], "", &["10.0.0.2", "10.0.0.3"]);
+        let both = |world: &World| ["10.0.0.2", "10.0.0.3"].map(|pod| to_pod(world, pod, port));
+        assert_eq!(both(&world), ["mutual TLS"; 2]);
+        world.pods[1].workload.takes_mtls = false;
+        assert_eq!(both(&world), ["mutual TLS", "plaintext"], "a pod without a sidecar");
+        world.pods[1].workload.labels = labels(&[("app", "other")]);
+        world.pods[1].workload.takes_mtls = true;
+        world.authenticate("shop", "api", MtlsMode::Strict, &[(port + 8000, MtlsMode::Disable)]);
+        assert_eq!(both(&world), ["plaintext", "mutual TLS"], "a disabled port");
+        world.pods.remove(0);
+        assert_eq!(both(&world), ["refused", "mutual TLS"], "a pod that is not known");
+        world.mesh.auto_mtls = false;
+        assert_eq!(both(&world), ["refused", "plaintext"]);
+        world.slices.clear();
+        assert_eq!(both(&world), ["no listener"; 2]);
+    }
+}
+
+#[test]
+fn headless_listeners_and_their_tls_outlast_readiness_and_termination() {
+    for protocol in [Http, Tcp, Undeclared] {
+        for condition in
+            [Condition::NotReady, Condition::ServingTerminating, Condition::Terminating]
+        {
+            let mut world = World::new("10.0.0.1", json!({}));
+            world.serve("api.shop", &[(82, protocol)], "", &["10.0.0.2"]);
+            world.slices[0].endpoints[0].condition = condition;
+            assert_eq!(to_pod(&world, "10.0.0.2", 82), "mutual TLS", "{protocol:?} {condition:?}");
+            assert!(!world.names::<NameEntries>().contains(&API_HOST.to_owned()));
+            world.proxy.interception = Interception::None;
+            assert_eq!(endpoints_of(&world, "outbound|82||api.shop.svc.cluster.local"), [""; 0]);
+        }
+    }
+}
+
+#[test]
+fn endpoint_waits_for_the_pod_that_its_slice_names() {
+    let mut world = with_api(&["10.0.0.2", "10.0.0.3"]);
+    world.pods[0].workload.addresses = vec!["10.0.0.9".parse().unwrap()];
+    world.pods.pop();
+    assert_eq!(endpoints(&world), [""; 0], "a pod with another address, and none");
+    // Without a name it may be any host.
+    world.slices[0].endpoints[1].pod = None;
+    assert_eq!(endpoints(&world), ["0 10.0.0.3"]);
 }
 
 #[test]
@@ -258,11 +317,81 @@ fn headless_services_are_balanced_without_capture() {
     assert!(!world.names::<Endpoints>().contains(&API.to_owned()));
 }
 
+/// Names of an alias are those of its target, on the ports of the target. Its own ports mean
+/// nothing, as those of Kubernetes' DNS.
 #[test]
-fn alias_without_a_port_of_its_target_has_no_listener() {
-    let mut world = with_api(&["10.0.0.2"]);
-    world.alias("near.shop", &[(80, Http), (81, Http)], "api.shop.svc.cluster.local");
-    assert!(!world.names::<Listeners>().contains(&"0.0.0.0_81".to_owned()));
+fn alias_belongs_to_its_target_on_each_of_its_ports() {
+    let alias = "near.shop.svc.cluster.local";
+    for ports in [&[][..], &[(80, Http)], &[(80, Tcp)], &[(80, Undeclared)], &[(81, Http)]] {
+        let mut world = with_api(&["10.0.0.2"]);
+        world.alias("near.shop", ports, "api.shop.svc.cluster.local");
+        world.alias("nearer.shop", &[], alias);
+        let routes = world.build::<Routes>("80");
+        let host = routes.virtual_hosts.iter().find(|host| host.domains.contains(&alias.into()));
+        let host = host.unwrap_or_else(|| panic!("{ports:?}: {routes:?}"));
+        assert_eq!(host.name, "api.shop.svc.cluster.local:80");
+        for name in ["near", "near.shop", "nearer", "nearer.shop.svc.cluster.local"] {
+            assert!(host.domains.contains(&name.to_owned()), "{ports:?}: {:?}", host.domains);
+        }
+        assert!(!world.names::<Listeners>().contains(&"0.0.0.0_81".to_owned()));
+        assert!(!world.names::<Clusters>().iter().any(|name| name.contains("near")));
+    }
+}
+
+/// A listener on all addresses would inspect what is for unknown hosts, whose servers may speak
+/// first.
+#[test]
+fn undeclared_ports_of_external_aliases_have_no_listener() {
+    let mut world = World::new("10.0.0.1", json!({}));
+    world.alias("far.shop", &[(80, Http), (587, Undeclared), (25, Tcp)], "mail.example.com");
+    assert_eq!(
+        world.names::<Listeners>(),
+        ["0.0.0.0_80", "virtualInbound", "virtualOutbound"].map(str::to_owned)
+    );
+    // The start of a pod does not wait for the name server of the host.
+    let cluster = world.build::<Clusters>("outbound|80||far.shop.svc.cluster.local");
+    assert_eq!(cluster.wait_for_warm_on_init.map(|wait| wait.value), Some(false));
+    // One pod of a headless service is no host outside of the mesh.
+    world.serve("db.shop", &[(80, Http)], "", &["10.0.0.2"]);
+    world.alias("first.shop", &[(80, Http)], "db-0.db.shop.svc.cluster.local");
+    assert!(!world.names::<Clusters>().iter().any(|name| name.contains("first")));
+}
+
+/// Envoy replaces a listener whose filters change, with all its connections.
+#[test]
+fn filters_of_the_inbound_listener_do_not_depend_on_services() {
+    for mode in [MtlsMode::Permissive, MtlsMode::Strict] {
+        let filters = |ports: &[(u16, Protocol)]| {
+            let mut world = World::new("10.0.0.1", json!({}));
+            world.serve("web.shop", ports, "10.96.0.1", &["10.0.0.1"]);
+            world.authenticate("shop", "web", mode, &[(8080, MtlsMode::Disable)]);
+            world.build::<Listeners>("virtualInbound").listener_filters
+        };
+        let none = filters(&[]);
+        for ports in [&[(80, Http)][..], &[(80, Undeclared)], &[(81, Tcp), (82, Http)]] {
+            assert_eq!(filters(ports), none, "{mode:?} {ports:?}");
+        }
+        // A server that speaks first: nothing may wait for its client.
+        assert_ne!(filters(&[(80, Tcp)]), none);
+    }
+}
+
+/// Connections of the mesh's clients outlast a change to `STRICT`.
+#[test]
+fn strict_mode_keeps_the_chains_of_mutual_tls() {
+    let chains = |mode| {
+        let mut world = World::new("10.0.0.1", json!({}));
+        let ports = [(80, Http), (82, Tcp), (83, Undeclared)];
+        world.serve("web.shop", &ports, "10.96.0.1", &["10.0.0.1"]);
+        world.authenticate("shop", "", mode, &[]);
+        world.build::<Listeners>("virtualInbound").filter_chains
+    };
+    let strict = chains(MtlsMode::Strict);
+    let permissive = chains(MtlsMode::Permissive);
+    let mutual: Vec<_> =
+        permissive.iter().filter(|chain| chain.transport_socket.is_some()).collect();
+    assert_eq!(mutual.len(), 6, "{mutual:#?}");
+    assert!(mutual.iter().all(|chain| strict.contains(chain)));
 }
 
 #[test]
@@ -369,4 +498,31 @@ fn origins_name_the_objects_of_a_resource() {
             ["MeshConfig mesh", "Service shop/api", "Service shop/web"]
         );
     });
+}
+
+#[test]
+fn policies_without_effect_are_found() {
+    let found = |policies: &[(&str, &str, &[u16])]| -> Vec<String> {
+        let mut world = World::new("10.0.0.1", json!({}));
+        world.serve("web.shop", &[(80, Http)], "10.96.0.1", &["10.0.0.1"]);
+        for (namespace, app, ports) in policies {
+            let ports: Vec<_> = ports.iter().map(|port| (*port, MtlsMode::Disable)).collect();
+            world.authenticate(namespace, app, MtlsMode::Strict, &ports);
+        }
+        let found = without_effect(&world.policies, "istio-system", &world.snapshot());
+        found.iter().map(|it| format!("{} {}", it.policy, it.reason.name())).collect()
+    };
+    assert_eq!(found(&[("shop", "", &[]), ("shop", "web", &[8080])]), [""; 0]);
+    // No service leads to the port: only the container may know it.
+    assert_eq!(found(&[("shop", "web", &[9999])]), [""; 0]);
+    assert_eq!(found(&[("shop", "web", &[80])]), ["shop/policy-0 service_port"]);
+    assert_eq!(found(&[("shop", "", &[8080])]), ["shop/policy-0 ports_without_selector"]);
+    let root = [("istio-system", "web", &[][..])];
+    assert_eq!(found(&root), ["istio-system/policy-0 selector_in_root_namespace"]);
+    for (namespace, app) in [("shop", ""), ("shop", "web"), ("istio-system", "")] {
+        let two = [(namespace, app, &[][..]); 2];
+        assert_eq!(found(&two), [format!("{namespace}/policy-1 older_policy")]);
+    }
+    // The workloads may come later.
+    assert_eq!(found(&[("shop", "api", &[80])]), [""; 0]);
 }

@@ -64,6 +64,9 @@ impl World {
     pub(crate) fn of_proxy(id: &str, addresses: &str, mut metadata: Value) -> Self {
         metadata["INSTANCE_IPS"] = addresses.into();
         metadata["NODE_NAME"] = "node-1".into();
+        if metadata["HTTP_BY_METHOD"].is_null() {
+            metadata["HTTP_BY_METHOD"] = "true".into();
+        }
         metadata["LABELS"] = json!({"app": "web"});
         let locality = locality("eu/eu-1");
         let proxy = ProxyView::from_node(id, locality, metadata.as_object().unwrap()).unwrap();

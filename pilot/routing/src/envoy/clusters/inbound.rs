@@ -9,9 +9,9 @@ use envoy_types::pb::envoy::config::core::v3::{BindConfig, ExtraSourceAddress};
 use pilot_registry::protocol::{Protocol, ProtocolClass};
 
 use super::super::context::Context;
-use super::super::message::{duration, socket_address};
+use super::super::message::{address, duration, socket_address};
 use super::super::names;
-use super::{assignment, cluster, original_destination, passthrough_options, protocol_options};
+use super::{assignment, cluster, downstream_options, original_destination};
 use crate::view::Interception;
 
 /// Inputs of a cluster of the application.
@@ -53,7 +53,7 @@ impl InboundCluster {
         let name = self.port.map_or(names::INBOUND_PASSTHROUGH.to_owned(), names::inbound);
         let cluster = match self.destination.zip(self.port) {
             Some((destination, port)) => Cluster {
-                load_assignment: Some(assignment(&name, &destination.to_string(), port)),
+                load_assignment: Some(assignment(&name, address(&destination, port))),
                 ..cluster(&name, DiscoveryType::Static, LbPolicy::RoundRobin)
             },
             // Destinations are few and must not be forgotten while connections are open.
@@ -62,11 +62,10 @@ impl InboundCluster {
             }
         };
         // The client chose the protocol by what this port declares.
-        let protocol = match self.protocol.class() {
-            ProtocolClass::Http | ProtocolClass::Detected => Protocol::Undeclared,
-            ProtocolClass::Tcp | ProtocolClass::Udp => self.protocol,
+        let options = match self.protocol.class() {
+            ProtocolClass::Http | ProtocolClass::Detected => downstream_options(IDLE),
+            ProtocolClass::Tcp | ProtocolClass::Udp => [].into(),
         };
-        let options = self.port.map_or_else(passthrough_options, |_| protocol_options(protocol));
         Cluster {
             upstream_bind_config: bind(&self.sources),
             typed_extension_protocol_options: options,
@@ -96,5 +95,8 @@ fn bind(sources: &[IpAddr]) -> Option<BindConfig> {
     })
 }
 
+/// Time after which an idle connection to the application is closed. Applications close them after
+/// some seconds themselves: a request that meets the end fails, and only safe ones are repeated.
+const IDLE: Duration = Duration::from_secs(1);
 /// Longest interval that Envoy accepts: 10 years, in effect none.
 const UNLIMITED: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);

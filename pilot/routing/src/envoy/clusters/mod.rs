@@ -13,7 +13,7 @@ use envoy_types::pb::envoy::config::cluster::v3::cluster::{
 };
 use envoy_types::pb::envoy::config::cluster::v3::{CircuitBreakers, Cluster};
 use envoy_types::pb::envoy::config::core::v3::{
-    Http1ProtocolOptions, Http2ProtocolOptions, HttpProtocolOptions as CommonOptions,
+    Address, Http1ProtocolOptions, Http2ProtocolOptions, HttpProtocolOptions as CommonOptions,
 };
 use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
 use envoy_types::pb::envoy::config::endpoint::v3::{
@@ -21,6 +21,7 @@ use envoy_types::pb::envoy::config::endpoint::v3::{
 };
 use envoy_types::pb::envoy::extensions::clusters::common::dns::v3::DnsLookupFamily;
 use envoy_types::pb::envoy::extensions::clusters::dns::v3::DnsCluster;
+use envoy_types::pb::envoy::extensions::clusters::dns::v3::dns_cluster::RefreshRate;
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::HttpProtocolOptions;
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::{
     ExplicitHttpConfig, UpstreamProtocolOptions, UseDownstreamHttpConfig, explicit_http_config,
@@ -35,8 +36,8 @@ use pilot_xds::session::Reference;
 use pilot_xds::type_urls::CLUSTER;
 
 use super::context::{Context, Origin};
-use super::endpoints::all_take_mtls;
-use super::message::{address, ads, any, duration, list, metadata, number, object, text};
+use super::endpoints::any_takes_mtls;
+use super::message::{address, ads, any, duration, list, metadata, number, object, switch, text};
 use super::routes::is_routed_by_host;
 use super::tls::{self, ClientTls};
 use super::{Generator, names, to_endpoints};
@@ -138,7 +139,7 @@ impl Generator for Clusters {
             ClusterInputs::Alias(alias) => alias.build(),
             ClusterInputs::Inbound(inbound) => inbound.build(),
             ClusterInputs::Passthrough => Cluster {
-                typed_extension_protocol_options: passthrough_options(),
+                typed_extension_protocol_options: downstream_options(UNKNOWN_IDLE),
                 ..original_destination(names::PASSTHROUGH)
             },
             ClusterInputs::BlackHole => {
@@ -182,14 +183,12 @@ impl Generator for Clusters {
 /// True if the port has a cluster. Aliases of services use those of their targets, and only HTTP
 /// reaches other aliases, which have no address of their own.
 fn has_cluster(context: &Context<'_>, service: &Service, port: &ServicePort) -> bool {
-    let leads_outside = match &service.resolution {
-        Resolution::Alias(target) => {
-            is_routed_by_host(service, port)
-                && matches!(context.scope.alias_target(target), AliasTarget::External(_))
+    match service.resolution {
+        Resolution::Alias(_) => is_routed_by_host(context, service, port),
+        Resolution::ClientSide | Resolution::OriginalDestination => {
+            port.protocol.class() != ProtocolClass::Udp
         }
-        Resolution::ClientSide | Resolution::OriginalDestination => true,
-    };
-    leads_outside && port.protocol.class() != ProtocolClass::Udp
+    }
 }
 
 fn service_inputs(context: &Context<'_>, service: &Service, port: &ServicePort) -> ClusterInputs {
@@ -207,7 +206,7 @@ fn service_inputs(context: &Context<'_>, service: &Service, port: &ServicePort) 
     }
     let is_balanced = context.is_balanced(service);
     let accounts = || context.snapshot.service_accounts(&service.hostname, port);
-    let takes_mtls = is_balanced || all_take_mtls(context, &service.hostname, port);
+    let takes_mtls = is_balanced || any_takes_mtls(context, &service.hostname, port);
     let tls = (takes_mtls && context.mesh.auto_mtls).then(|| ClientTls {
         server_name: names::server_name(port, &service.hostname),
         identities: accounts()
@@ -244,8 +243,12 @@ impl ServiceCluster {
                 ..cluster(&self.name(), DiscoveryType::Eds, policy)
             }
         } else {
+            // Listeners of pods name the socket. The one without a name is for other addresses, to
+            // which requests with the service's host lead.
             Cluster {
                 transport_socket: self.tls.as_ref().map(tls::client_socket),
+                transport_socket_matches: self.tls.iter().flat_map(tls::socket_matches).collect(),
+                transport_socket_matcher: self.tls.as_ref().map(|_| tls::socket_choice()),
                 ..original_destination(&self.name())
             }
         };
@@ -268,6 +271,10 @@ impl AliasCluster {
         let dns = DnsCluster {
             dns_lookup_family: family.into(),
             dns_refresh_rate: duration(Duration::from_secs(60)),
+            dns_failure_refresh_rate: Some(RefreshRate {
+                base_interval: duration(Duration::from_secs(1)),
+                max_interval: duration(Duration::from_secs(10)),
+            }),
             respect_dns_ttl: true,
             ..DnsCluster::default()
         };
@@ -277,9 +284,11 @@ impl AliasCluster {
         };
         Cluster {
             cluster_discovery_type: Some(ClusterDiscoveryType::ClusterType(dns)),
-            load_assignment: Some(assignment(&name, self.target.as_str(), self.port)),
+            load_assignment: Some(assignment(&name, address(self.target.as_str(), self.port))),
             typed_extension_protocol_options: protocol_options(self.protocol),
             metadata: Some(metadata("istio", self.host.metadata())),
+            // No start of a pod waits for the name servers of others.
+            wait_for_warm_on_init: switch(false),
             ..cluster(&name, DiscoveryType::Static, LbPolicy::LeastRequest)
         }
     }
@@ -296,6 +305,10 @@ impl ServiceRef {
         object([("services", list(vec![service]))])
     }
 }
+
+/// Time after which an idle connection to an unknown destination is closed: nothing limits their
+/// number.
+const UNKNOWN_IDLE: Duration = Duration::from_secs(300);
 
 fn cluster(name: &str, discovery: DiscoveryType, policy: LbPolicy) -> Cluster {
     Cluster {
@@ -321,8 +334,8 @@ fn original_destination(name: &str) -> Cluster {
     cluster(name, DiscoveryType::OriginalDst, LbPolicy::ClusterProvided)
 }
 
-fn assignment(cluster: &str, host: &str, port: u16) -> ClusterLoadAssignment {
-    let endpoint = Endpoint { address: Some(address(host, port)), ..Endpoint::default() };
+fn assignment(cluster: &str, address: Address) -> ClusterLoadAssignment {
+    let endpoint = Endpoint { address: Some(address), ..Endpoint::default() };
     let endpoint = LbEndpoint {
         host_identifier: Some(HostIdentifier::Endpoint(endpoint)),
         ..LbEndpoint::default()
@@ -356,12 +369,11 @@ fn protocol_options(protocol: Protocol) -> HashMap<String, Any> {
     })
 }
 
-/// Protocol of unknown destinations. Their idle connections are closed early, since nothing
-/// limits their number.
-fn passthrough_options() -> HashMap<String, Any> {
+/// The client's HTTP version, on connections that are closed when they have been idle for a time.
+fn downstream_options(idle: Duration) -> HashMap<String, Any> {
     options_entry(&HttpProtocolOptions {
         common_http_protocol_options: Some(CommonOptions {
-            idle_timeout: duration(Duration::from_secs(300)),
+            idle_timeout: duration(idle),
             ..CommonOptions::default()
         }),
         upstream_protocol_options: Some(downstream_version()),

@@ -141,9 +141,13 @@ impl Generator for Endpoints {
 
 /// True if the proxy may send requests to the endpoint.
 fn is_used(proxy: &ProxyView, service: &Service, endpoint: &Endpoint) -> bool {
-    let is_known = endpoint.health != Health::Unhealthy || service.publish_not_ready;
+    let takes_requests = match endpoint.health {
+        Health::Healthy | Health::Draining => true,
+        Health::Unhealthy => service.publish_not_ready,
+        Health::Terminating | Health::Waiting => false,
+    };
     let is_near = !service.node_local || (!proxy.node.is_empty() && endpoint.node == proxy.node);
-    is_known && is_near && proxy.families().has(endpoint.address)
+    takes_requests && is_near && proxy.families().has(endpoint.address)
 }
 
 /// Order of preference among endpoints: the lowest distance takes the requests.
@@ -172,16 +176,15 @@ fn with_priorities(groups: BTreeMap<(u32, &Locality), Vec<Member>>) -> Vec<Group
     groups.into_iter().map(group).collect()
 }
 
-/// True if a port has endpoints, and the proxies of all take mutual TLS. Envoy knows nothing about
-/// the endpoints of a headless service, so one decision is made for all, as in Istio.
-pub(super) fn all_take_mtls(context: &Context<'_>, hostname: &Hostname, port: u16) -> bool {
+/// True if the proxy of one endpoint of a port takes mutual TLS.
+pub(super) fn any_takes_mtls(context: &Context<'_>, hostname: &Hostname, port: u16) -> bool {
     let set = context.snapshot.endpoints(hostname, port);
     let endpoints = set.map_or(&[][..], |set| &set.endpoints);
-    !endpoints.is_empty() && endpoints.iter().all(|endpoint| takes_mtls(context, endpoint))
+    endpoints.iter().any(|endpoint| takes_mtls(context, endpoint))
 }
 
 /// True if the endpoint's proxy takes mutual TLS on the port.
-fn takes_mtls(context: &Context<'_>, endpoint: &Endpoint) -> bool {
+pub(super) fn takes_mtls(context: &Context<'_>, endpoint: &Endpoint) -> bool {
     let mode = |workload: &Workload| {
         context.policies.mode_at(&workload.namespace, &workload.labels, endpoint.port)
     };
@@ -218,7 +221,7 @@ impl Member {
     fn build(&self, metadata: Bytes) -> LbEndpoint {
         let health = match self.health {
             Health::Healthy => HEALTH_UNKNOWN,
-            Health::Unhealthy => HEALTH_UNHEALTHY,
+            Health::Unhealthy | Health::Terminating | Health::Waiting => HEALTH_UNHEALTHY,
             Health::Draining => HEALTH_DRAINING,
         };
         let address =

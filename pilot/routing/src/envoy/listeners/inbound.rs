@@ -1,12 +1,14 @@
 //! Listener of captured inbound connections.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use envoy_types::pb::envoy::config::core::v3::TrafficDirection;
-use envoy_types::pb::envoy::config::listener::v3::{FilterChain, FilterChainMatch, Listener};
+use envoy_types::pb::envoy::config::listener::v3::{
+    FilterChain, FilterChainMatch, Listener, ListenerFilter,
+};
 use pilot_registry::protocol::{Protocol, ProtocolClass};
 use pilot_xds::session::Reference;
 
@@ -35,6 +37,8 @@ pub struct InboundInputs {
     ports: BTreeMap<u16, InboundPort>,
     access_log: Option<Arc<AccessLog>>,
     detection_timeout: Duration,
+    /// True if the inspector for HTTP tells at once what is no method of HTTP.
+    inspects_by_method: bool,
 }
 
 /// Port of the application.
@@ -75,6 +79,7 @@ impl InboundInputs {
             ports: unserved.chain(served).collect(),
             access_log: context.mesh.access_log.clone(),
             detection_timeout: context.mesh.detection_timeout,
+            inspects_by_method: proxy.inspects_by_method,
         })
     }
 
@@ -115,9 +120,33 @@ impl InboundInputs {
         }
     }
 
-    /// Inspectors, each on the ports where some chain needs it. Envoy wants the one for HTTP after
-    /// the one for TLS.
-    fn inspectors(&self) -> Vec<envoy_types::pb::envoy::config::listener::v3::ListenerFilter> {
+    /// Inspectors. Envoy wants the one for HTTP after the one for TLS.
+    fn inspectors(&self) -> impl Iterator<Item = ListenerFilter> {
+        let [tls, http] =
+            if self.inspects_by_method { self.all_inspected() } else { self.needed() };
+        let tls = tls.filter(inspectors::tls_inspector());
+        tls.into_iter().chain(http.filter(inspectors::http_inspector()))
+    }
+
+    /// All ports, also those that need no inspection, if it does no harm: Envoy replaces a listener
+    /// whose inspectors change, with the connections of all ports. It does harm where the server
+    /// speaks first, on a declared port without mutual TLS. With it, one waits for the client in any
+    /// case.
+    fn all_inspected(&self) -> [InspectedPorts; 2] {
+        let skipped = self
+            .ports
+            .iter()
+            .filter(|(_, port)| port.class == ProtocolClass::Tcp && port.mode == MtlsMode::Disable);
+        let skipped: BTreeSet<_> = skipped.map(|(port, _)| *port).collect();
+        [(); 2].map(|()| InspectedPorts {
+            others: true,
+            inspected: BTreeSet::new(),
+            skipped: skipped.clone(),
+        })
+    }
+
+    /// The ports where some chain needs the inspector for TLS, and that for HTTP.
+    fn needed(&self) -> [InspectedPorts; 2] {
         let inspected = |needs: fn(&Rule) -> bool| {
             let needed = |class, mode| rules(class, mode).iter().any(needs);
             let (inspected, skipped) =
@@ -131,9 +160,7 @@ impl InboundInputs {
             }
         };
         let tls = inspected(|rule| rule.transport != Transport::Any);
-        let http = inspected(|rule| rule.protocols.contains(&PLAIN_HTTP[0]));
-        let tls = tls.filter(inspectors::tls_inspector());
-        tls.into_iter().chain(http.filter(inspectors::http_inspector())).collect()
+        [tls, inspected(|rule| rule.protocols.contains(&PLAIN_HTTP[0]))]
     }
 
     fn chain(&self, number: Option<u16>, port: InboundPort, rule: &Rule) -> FilterChain {
@@ -204,7 +231,8 @@ enum Transport {
     Foreign,
 }
 
-/// Chains of a port by protocol and mode.
+/// Chains of a port by protocol and mode. Those of the mesh's clients are the same in `PERMISSIVE`
+/// and `STRICT`, so that their connections outlast a change between them.
 fn rules(class: ProtocolClass, mode: MtlsMode) -> Vec<Rule> {
     use ProtocolClass::{Detected, Http, Tcp, Udp};
     use Transport::{Any, Foreign, Mutual, Raw};
@@ -228,11 +256,13 @@ fn rules(class: ProtocolClass, mode: MtlsMode) -> Vec<Rule> {
             rule(Raw, &[], false),
             rule(Foreign, &[], false),
         ],
-        (MtlsMode::Strict, Http) => vec![rule(Mutual, &[], true)],
-        (MtlsMode::Strict, Tcp) => vec![rule(Mutual, &[], false)],
-        (MtlsMode::Strict, Detected) => {
-            vec![rule(Mutual, &MESH_HTTP, true), rule(Mutual, &[], false)]
-        }
+        (MtlsMode::Strict, Http) => vec![rule(Mutual, &mesh, true), rule(Mutual, &[], true)],
+        (MtlsMode::Strict, Tcp) => vec![rule(Mutual, &mesh, false), rule(Mutual, &[], false)],
+        (MtlsMode::Strict, Detected) => vec![
+            rule(Mutual, &MESH_HTTP, true),
+            rule(Mutual, &MESH_TCP, false),
+            rule(Mutual, &[], false),
+        ],
         (MtlsMode::Disable, Http) => vec![rule(Any, &[], true)],
         (MtlsMode::Disable, Tcp) => vec![rule(Any, &[], false)],
         (MtlsMode::Disable, Detected) => vec![rule(Any, &PLAIN_HTTP, true), rule(Any, &[], false)],

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use envoy_types::pb::envoy::config::core::v3::TrafficDirection;
-use envoy_types::pb::envoy::config::listener::v3::{FilterChain, FilterChainMatch, Listener};
+use envoy_types::pb::envoy::config::listener::v3::{
+    Filter, FilterChain, FilterChainMatch, Listener,
+};
+use pilot_registry::endpoint::Health;
 use pilot_registry::hostname::Hostname;
 use pilot_registry::protocol::{Protocol, ProtocolClass};
 use pilot_registry::service::{Resolution, Service, ServicePort};
@@ -14,11 +17,12 @@ use pilot_xds::session::Reference;
 
 use super::super::access_log::logs_of_rejections;
 use super::super::context::{Context, Origin};
+use super::super::endpoints::takes_mtls;
 use super::super::filters::{
-    Direction, HttpAlpn, HttpOptions, Routes, connection_manager, tcp_proxy,
+    Direction, HttpAlpn, HttpOptions, Routes, connection_manager, plaintext_filter, tcp_proxy,
 };
 use super::super::message::{duration, switch};
-use super::super::routes::{HostRoute, host_routes, is_routed_by_host};
+use super::super::routes::{host_routes, is_routed_by_host};
 use super::super::{names, tls, to_cluster, to_routes};
 use super::{chain, inspectors, listener, to_port};
 use crate::access_log::AccessLog;
@@ -62,8 +66,20 @@ pub struct OutboundListener {
 enum Target {
     /// HTTP hosts of the port; other connections by the policy for unknown hosts.
     Hosts { policy: OutboundPolicy, has_grpc_web: bool },
-    /// One service.
-    Service { hostname: Hostname, is_detected: bool, is_sticky: bool },
+    /// One service, or a pod of it.
+    Service { hostname: Hostname, protocol: Protocol, is_sticky: bool, pod: Option<PodTransport> },
+}
+
+/// Transport to the pod of a listener. Envoy knows nothing about the endpoints of a headless
+/// service, so the listener of each says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum PodTransport {
+    /// That of the cluster.
+    OfCluster,
+    /// Plaintext: the pod's proxy takes no mutual TLS.
+    Plaintext,
+    /// None: the address may be a foreigner's.
+    Refused,
 }
 
 /// Inputs of the listener of captured connections.
@@ -139,48 +155,48 @@ struct Planning<'a, 'b> {
 
 impl Planning<'_, '_> {
     fn add(&mut self, service: &Service, port: &ServicePort) {
-        if is_routed_by_host(service, port) {
-            // An alias may have ports that its target does not have.
-            if HostRoute::new(self.context, service, port).is_some() {
-                self.add_hosts(service, port);
-            }
+        let proxy = self.context.proxy;
+        if is_routed_by_host(self.context, service, port) {
+            self.add_hosts(service, port);
+        }
+        let class = port.protocol.class();
+        if class == ProtocolClass::Udp || proxy.interception == Interception::None {
             return;
         }
-        let is_detected = match port.protocol.class() {
-            ProtocolClass::Udp | ProtocolClass::Http => return,
-            ProtocolClass::Tcp => false,
-            ProtocolClass::Detected => true,
-        };
-        if self.context.proxy.interception == Interception::None {
-            return;
-        }
-        let families = self.context.proxy.families();
         match service.resolution {
-            Resolution::Alias(_) => {}
-            Resolution::ClientSide => {
+            Resolution::ClientSide if class != ProtocolClass::Http => {
                 let addresses = service.addresses.iter().copied();
-                let addresses = addresses.filter(|address| families.has(*address)).collect();
-                self.add_service(service, port.number, addresses, is_detected);
+                let addresses = addresses.filter(|address| proxy.families().has(*address));
+                self.add_service(service, port, addresses.collect(), None);
             }
             Resolution::OriginalDestination => {
-                for address in self.pods(service, port.number) {
-                    self.add_service(service, port.number, vec![address], is_detected);
+                for (address, transport) in self.pods(service, port.number) {
+                    self.add_service(service, port, vec![address], Some(transport));
                 }
             }
+            Resolution::ClientSide | Resolution::Alias(_) => {}
         }
     }
 
-    /// Addresses of a headless service's pods, without the proxy's own. Pods that are not ready are
-    /// among them: without its listener, a pod's open connections would end.
-    fn pods(&self, service: &Service, port: u16) -> Vec<IpAddr> {
-        let proxy = self.context.proxy;
-        let set = self.context.snapshot.endpoints(&service.hostname, port);
-        let endpoints = set.into_iter().flat_map(|set| &set.endpoints);
-        let addresses: BTreeSet<_> = endpoints
-            .map(|endpoint| endpoint.address)
-            .filter(|address| proxy.families().has(*address) && !proxy.addresses.contains(address))
-            .collect();
-        addresses.into_iter().collect()
+    /// Addresses of a headless service's pods, without the proxy's own. Pods that are not ready and
+    /// those that end are among them: without its listener, a pod's open connections would end.
+    fn pods(&self, service: &Service, port: u16) -> BTreeMap<IpAddr, PodTransport> {
+        let Context { proxy, mesh, snapshot, .. } = self.context;
+        let set = snapshot.endpoints(&service.hostname, port);
+        let endpoints = set.into_iter().flat_map(|set| &set.endpoints).filter(|endpoint| {
+            let address = endpoint.address;
+            proxy.families().has(address) && !proxy.addresses.contains(&address)
+        });
+        let pods = endpoints.map(|endpoint| {
+            let is_encrypted = mesh.auto_mtls && takes_mtls(self.context, endpoint);
+            let transport = match endpoint.health {
+                Health::Waiting => PodTransport::Refused,
+                _ if is_encrypted => PodTransport::OfCluster,
+                _ => PodTransport::Plaintext,
+            };
+            (endpoint.address, transport)
+        });
+        pods.collect()
     }
 
     fn add_hosts(&mut self, service: &Service, port: &ServicePort) {
@@ -207,28 +223,37 @@ impl Planning<'_, '_> {
     fn add_service(
         &mut self,
         service: &Service,
-        port: u16,
+        port: &ServicePort,
         addresses: Vec<IpAddr>,
-        is_detected: bool,
+        pod: Option<PodTransport>,
     ) {
         let hostname = &service.hostname;
+        let (protocol, port) = (port.protocol, port.number);
         let owner = addresses.iter().find_map(|ip| self.taken.get(&(*ip, port))).cloned();
         let free: Vec<_> =
             addresses.into_iter().filter(|ip| !self.taken.contains_key(&(*ip, port))).collect();
-        if owner.is_some() {
-            self.conflict(service, port, owner);
+        if let Some(owner) = owner
+            && !(pod.is_some() && self.reaches_pods_alike(&owner, port, protocol))
+        {
+            self.conflict(service, port, Some(owner));
         }
         if free.is_empty() {
             return;
         }
-        if is_detected {
-            let routes = host_routes(hostname, port);
-            self.plan.routes.entry(routes).or_default().insert(hostname.clone());
-        }
         self.taken.extend(free.iter().map(|ip| ((*ip, port), hostname.clone())));
         let is_sticky = service.client_affinity && service.resolution == Resolution::ClientSide;
-        let target = Target::Service { hostname: hostname.clone(), is_detected, is_sticky };
+        let target = Target::Service { hostname: hostname.clone(), protocol, is_sticky, pod };
         self.insert(free, port, false, target);
+    }
+
+    /// True if the service reaches its pods in the same way: two headless services may have the
+    /// same pods.
+    fn reaches_pods_alike(&self, hostname: &Hostname, port: u16, protocol: Protocol) -> bool {
+        let service = self.context.scope.service(hostname);
+        let service =
+            service.filter(|service| service.resolution == Resolution::OriginalDestination);
+        let port = service.and_then(|service| service.port(port));
+        port.is_some_and(|port| port.protocol.class() == protocol.class())
     }
 
     fn insert(&mut self, addresses: Vec<IpAddr>, port: u16, is_bound: bool, target: Target) {
@@ -243,6 +268,11 @@ impl Planning<'_, '_> {
             access_log: mesh.access_log.clone(),
             detection_timeout: mesh.detection_timeout,
         };
+        if let Target::Service { hostname, .. } = &listener.target
+            && let Some(routes) = listener.routes()
+        {
+            self.plan.routes.entry(routes).or_default().insert(hostname.clone());
+        }
         self.plan.listeners.insert(name, listener);
     }
 
@@ -256,10 +286,13 @@ impl OutboundListener {
     fn routes(&self) -> Option<String> {
         match &self.target {
             Target::Hosts { .. } => Some(self.port.to_string()),
-            Target::Service { hostname, is_detected: true, .. } => {
-                Some(host_routes(hostname, self.port))
-            }
-            Target::Service { .. } => None,
+            Target::Service { pod: Some(PodTransport::Refused), .. } => None,
+            Target::Service { hostname, protocol, .. } => match protocol.class() {
+                ProtocolClass::Http | ProtocolClass::Detected => {
+                    Some(host_routes(hostname, self.port))
+                }
+                ProtocolClass::Tcp | ProtocolClass::Udp => None,
+            },
         }
     }
 
@@ -267,6 +300,9 @@ impl OutboundListener {
         let cluster = match &self.target {
             Target::Hosts { .. } if self.is_bound => None,
             Target::Hosts { policy, .. } => Some(unknown(*policy).to_owned()),
+            Target::Service { pod: Some(PodTransport::Refused), .. } => {
+                Some(names::BLACK_HOLE.to_owned())
+            }
             Target::Service { hostname, .. } => Some(names::outbound(self.port, hostname)),
         };
         let routes = self.routes().map(to_routes);
@@ -278,34 +314,30 @@ impl OutboundListener {
         let log = self.access_log.as_deref();
         let built = listener(self.name.clone(), &self.addresses, self.port, direction);
         let built = Listener { bind_to_port: switch(self.is_bound), ..built };
-        let (default, alpn, name) = match &self.target {
+        let (default, name) = match &self.target {
             Target::Hosts { .. } if self.is_bound => {
                 let filter_chains = vec![self.http(None)];
                 return Listener { filter_chains, ..built };
             }
             Target::Hosts { policy, .. } => {
                 let cluster = unknown(*policy);
-                (tcp_proxy(cluster, cluster, false, log), false, "PassthroughFilterChain")
+                (tcp_proxy(cluster, cluster, false, log), "PassthroughFilterChain")
             }
-            Target::Service { hostname, is_detected, is_sticky } => {
+            Target::Service { pod: Some(PodTransport::Refused), .. } => {
+                (tcp_proxy(names::BLACK_HOLE, names::BLACK_HOLE, false, log), "")
+            }
+            Target::Service { hostname, is_sticky, .. } => {
                 let cluster = names::outbound(self.port, hostname);
-                let filter = tcp_proxy(&cluster, &cluster, *is_sticky, log);
-                if !is_detected {
-                    return Listener { filter_chains: vec![chain("", vec![filter])], ..built };
-                }
-                (filter, true, "")
+                (tcp_proxy(&cluster, &cluster, *is_sticky, log), "")
             }
         };
-        let filter_chains = if alpn {
-            let versions: [(_, HttpAlpn); 2] =
-                [(tls::PLAIN_HTTP[0], &tls::HTTP1), (tls::PLAIN_HTTP[1], &tls::HTTP2)];
-            versions.map(|(found, alpn)| when(&[found], self.http(Some(alpn)))).into()
-        } else {
-            vec![when(&tls::PLAIN_HTTP, self.http(None))]
+        let default = self.chain(name, default);
+        let Some(filter_chains) = self.http_chains() else {
+            return Listener { filter_chains: vec![default], ..built };
         };
         Listener {
             filter_chains,
-            default_filter_chain: Some(chain(name, vec![default])),
+            default_filter_chain: Some(default),
             listener_filters: vec![inspectors::http_inspector()],
             listener_filters_timeout: duration(self.detection_timeout),
             continue_on_listener_filters_timeout: true,
@@ -313,13 +345,38 @@ impl OutboundListener {
         }
     }
 
+    /// Chains of requests; `None` if the listener routes none.
+    fn http_chains(&self) -> Option<Vec<FilterChain>> {
+        self.routes()?;
+        let is_detected = match &self.target {
+            Target::Service { protocol, .. } => protocol.class() == ProtocolClass::Detected,
+            Target::Hosts { .. } => false,
+        };
+        if !is_detected {
+            return Some(vec![when(&tls::PLAIN_HTTP, self.http(None))]);
+        }
+        let versions: [(_, HttpAlpn); 2] =
+            [(tls::PLAIN_HTTP[0], &tls::HTTP1), (tls::PLAIN_HTTP[1], &tls::HTTP2)];
+        Some(versions.map(|(found, alpn)| when(&[found], self.http(Some(alpn)))).into())
+    }
+
     fn http(&self, alpn: Option<HttpAlpn>) -> FilterChain {
         let routes = Routes::Named(self.routes().unwrap_or_default());
         let prefix = format!("outbound_{}", self.name);
         let log = self.access_log.as_deref();
-        let grpc_web = matches!(self.target, Target::Hosts { has_grpc_web: true, .. });
+        let grpc_web = match &self.target {
+            Target::Hosts { has_grpc_web, .. } => *has_grpc_web,
+            Target::Service { protocol, .. } => *protocol == Protocol::GrpcWeb,
+        };
         let options = HttpOptions { direction: Direction::Outbound, alpn, grpc_web };
-        chain("", vec![connection_manager(&prefix, options, routes, log)])
+        self.chain("", connection_manager(&prefix, options, routes, log))
+    }
+
+    fn chain(&self, name: &str, filter: Filter) -> FilterChain {
+        let is_plaintext =
+            matches!(self.target, Target::Service { pod: Some(PodTransport::Plaintext), .. });
+        let transport = is_plaintext.then(plaintext_filter);
+        chain(name, transport.into_iter().chain([filter]).collect())
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use pilot_registry::hostname::Hostname;
+
 use super::super::message::url_host;
 use super::{HostRoute, PortRoutes};
 
@@ -13,12 +15,15 @@ impl HostRoute {
         let with_pods = |name: &str| self.has_pod_names.then(|| format!("*.{name}"));
         let absolute = format!("{full}.");
         let pods = [with_pods(full), with_pods(&absolute)].into_iter().flatten();
-        let full_forms = [full.to_owned(), absolute].into_iter().chain(pods);
+        let aliases = || self.aliases.iter().map(Hostname::as_str);
+        let of_aliases = aliases().flat_map(|alias| [alias.to_owned(), format!("{alias}.")]);
+        let full_forms = [full.to_owned(), absolute].into_iter().chain(pods).chain(of_aliases);
         let short = names.iter().flat_map(|name| [Some((*name).to_owned()), with_pods(name)]);
+        let of_aliases = aliases().flat_map(|alias| short_forms(alias, namespace, domain));
         [
             full_forms.collect(),
             self.addresses.iter().copied().map(url_host).collect(),
-            short.flatten().collect(),
+            short.flatten().chain(of_aliases.map(str::to_owned)).collect(),
         ]
     }
 }
@@ -56,8 +61,6 @@ fn short_forms<'a>(full: &'a str, namespace: &str, domain: &str) -> Vec<&'a str>
 
 #[cfg(test)]
 mod tests {
-    use pilot_registry::hostname::Hostname;
-
     use super::super::HostAction;
     use super::*;
     use crate::view::OutboundPolicy;
@@ -66,6 +69,7 @@ mod tests {
         HostRoute {
             hostname: Hostname::parse(hostname).unwrap(),
             port: 80,
+            aliases: vec![],
             addresses: if address.is_empty() { vec![] } else { vec![address.parse().unwrap()] },
             has_pod_names: address.is_empty(),
             action: HostAction::Cluster { name: "c".to_owned(), is_sticky: false },
@@ -104,6 +108,18 @@ mod tests {
              web *.web"
         );
         assert_eq!(found, [expected]);
+    }
+
+    #[test]
+    fn host_has_the_names_of_its_aliases() {
+        let front = Hostname::parse("front.shop.svc.cluster.local").unwrap();
+        let web = host("web.shop.svc.cluster.local", "10.0.0.1");
+        let web = HostRoute { aliases: vec![front.clone()], ..web };
+        let expected = format!(
+            "{FULL} {front} {front}. 10.0.0.1 web.shop.svc web.shop web \
+             front.shop.svc front.shop front"
+        );
+        assert_eq!(domains("shop", vec![web]), [expected]);
     }
 
     #[test]

@@ -7,9 +7,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use envoy_types::pb::envoy::config::route::v3::retry_policy::{
-    RetryHostPredicate, retry_host_predicate,
-};
 use envoy_types::pb::envoy::config::route::v3::route::Action;
 use envoy_types::pb::envoy::config::route::v3::route_action::hash_policy::{
     ConnectionProperties, PolicySpecifier,
@@ -19,10 +16,8 @@ use envoy_types::pb::envoy::config::route::v3::route_action::{
 };
 use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
 use envoy_types::pb::envoy::config::route::v3::{
-    DirectResponseAction, RetryPolicy, Route, RouteAction, RouteConfiguration, RouteMatch,
-    VirtualHost,
+    DirectResponseAction, Route, RouteAction, RouteConfiguration, RouteMatch, VirtualHost,
 };
-use envoy_types::pb::envoy::extensions::retry::host::previous_hosts::v3::PreviousHostsPredicate;
 use pilot_registry::hostname::Hostname;
 use pilot_registry::protocol::ProtocolClass;
 use pilot_registry::service::{Resolution, Service, ServicePort};
@@ -30,7 +25,8 @@ use pilot_xds::session::Reference;
 use pilot_xds::type_urls::ROUTE;
 
 use super::context::{Context, Origin};
-use super::message::{any, duration, number, switch};
+use super::message::{duration, number, switch};
+use super::retries::{UNREACHED, client_retries, server_retries};
 use super::{Generator, names, to_cluster};
 use crate::scope::AliasTarget;
 use crate::view::OutboundPolicy;
@@ -64,6 +60,8 @@ pub struct PortRoutes {
 pub struct HostRoute {
     hostname: Hostname,
     port: u16,
+    /// Names of services that are aliases of the host.
+    aliases: Vec<Hostname>,
     addresses: Vec<IpAddr>,
     has_pod_names: bool,
     action: HostAction,
@@ -94,7 +92,7 @@ impl Generator for Routes {
         let hosts = context.outbound().hosts(name)?;
         let route = |hostname: &Hostname, port| {
             let service = context.scope.service(hostname)?;
-            HostRoute::new(context, service, service.port(port)?)
+            Some(HostRoute::new(context, service, service.port(port)?))
         };
         if let Some((_, port)) = name.split_once(':') {
             return Some(RouteInputs::Host(route(hosts.first()?, port.parse().ok()?)?));
@@ -131,6 +129,7 @@ impl Generator for Routes {
             validate_clusters: switch(false),
             ignore_port_in_host_matching: true,
             max_direct_response_body_size_bytes: number(1024 * 1024),
+            response_headers_to_remove: vec![UNREACHED.to_owned()],
             ..RouteConfiguration::default()
         }
     }
@@ -155,18 +154,26 @@ impl Generator for Routes {
             Some(RouteInputs::Port(routes)) => routes.hosts,
             None => return BTreeSet::new(),
         };
-        let services = hosts.iter().filter_map(|host| context.scope.service(&host.hostname));
+        let names = hosts.iter().flat_map(|host| host.aliases.iter().chain([&host.hostname]));
+        let services = names.filter_map(|name| context.scope.service(name));
         services.map(|service| Origin::service(service)).chain([Origin::mesh()]).collect()
     }
 }
 
-/// True if requests find the service by their host: it has HTTP, or no address of its own.
-pub(super) fn is_routed_by_host(service: &Service, port: &ServicePort) -> bool {
-    match port.protocol.class() {
-        ProtocolClass::Http => true,
-        ProtocolClass::Detected => matches!(service.resolution, Resolution::Alias(_)),
-        ProtocolClass::Tcp | ProtocolClass::Udp => false,
-    }
+/// True if requests find the service by their host: it has HTTP, and is no alias of a host of the
+/// mesh, whose names belong to that host.
+pub(super) fn is_routed_by_host(
+    context: &Context<'_>,
+    service: &Service,
+    port: &ServicePort,
+) -> bool {
+    let has_routes = match &service.resolution {
+        Resolution::Alias(target) => {
+            matches!(context.scope.alias_target(target), AliasTarget::External(_))
+        }
+        Resolution::ClientSide | Resolution::OriginalDestination => true,
+    };
+    has_routes && port.protocol.class() == ProtocolClass::Http
 }
 
 /// Name of the routes of one host.
@@ -176,13 +183,7 @@ pub(super) fn host_routes(hostname: &Hostname, port: u16) -> String {
 
 /// Routes of requests that reached the proxy from outside, to the application.
 pub(super) fn inbound_routes(cluster: &str, virtual_host: String) -> RouteConfiguration {
-    // The application may close a connection while a request is on the way to it.
-    let retries = RetryPolicy {
-        retry_on: "reset-before-request".to_owned(),
-        num_retries: number(2),
-        ..RetryPolicy::default()
-    };
-    let action = RouteAction { retry_policy: Some(retries), ..forward(cluster, false) };
+    let action = RouteAction { retry_policy: Some(server_retries()), ..forward(cluster, false) };
     RouteConfiguration {
         name: cluster.to_owned(),
         virtual_hosts: vec![VirtualHost {
@@ -192,42 +193,26 @@ pub(super) fn inbound_routes(cluster: &str, virtual_host: String) -> RouteConfig
             ..VirtualHost::default()
         }],
         validate_clusters: switch(false),
+        // An application's own: only the proxy sets it.
+        response_headers_to_remove: vec![UNREACHED.to_owned()],
         ..RouteConfiguration::default()
     }
 }
 
 impl HostRoute {
-    /// Returns `None` for an alias whose target does not have the port.
-    pub(super) fn new(
-        context: &Context<'_>,
-        service: &Service,
-        port: &ServicePort,
-    ) -> Option<Self> {
-        let (hostname, is_sticky) = match &service.resolution {
-            Resolution::Alias(target) => match context.scope.alias_target(target) {
-                AliasTarget::Service(target) => {
-                    let class = target.port(port.number)?.protocol.class();
-                    if class == ProtocolClass::Udp {
-                        return None;
-                    }
-                    (&target.hostname, target.client_affinity)
-                }
-                AliasTarget::External(_) => (&service.hostname, false),
-                AliasTarget::Cycle => return None,
-            },
-            Resolution::ClientSide => (&service.hostname, service.client_affinity),
-            Resolution::OriginalDestination => (&service.hostname, false),
-        };
+    fn new(context: &Context<'_>, service: &Service, port: &ServicePort) -> Self {
         let families = context.proxy.families();
         let addresses = service.addresses.iter().copied();
-        let name = names::outbound(port.number, hostname);
-        Some(Self {
+        let name = names::outbound(port.number, &service.hostname);
+        let is_sticky = service.client_affinity && service.resolution == Resolution::ClientSide;
+        Self {
             hostname: service.hostname.clone(),
             port: port.number,
+            aliases: context.aliases(&service.hostname).to_vec(),
             addresses: addresses.filter(|address| families.has(*address)).collect(),
             has_pod_names: service.resolution == Resolution::OriginalDestination,
             action: HostAction::Cluster { name, is_sticky },
-        })
+        }
     }
 
     fn build(&self, domains: Vec<String>) -> VirtualHost {
@@ -281,7 +266,7 @@ fn forward(cluster: &str, is_sticky: bool) -> RouteAction {
     RouteAction {
         cluster_specifier: Some(ClusterSpecifier::Cluster(cluster.to_owned())),
         timeout: duration(Duration::ZERO),
-        retry_policy: Some(retries()),
+        retry_policy: Some(client_retries()),
         hash_policy: is_sticky.then_some(by_source).into_iter().collect(),
         max_stream_duration: Some(MaxStreamDuration {
             max_stream_duration: duration(Duration::ZERO),
@@ -289,28 +274,5 @@ fn forward(cluster: &str, is_sticky: bool) -> RouteAction {
             ..MaxStreamDuration::default()
         }),
         ..RouteAction::default()
-    }
-}
-
-/// Number of endpoints that a retry draws until it has one that was not tried. With 5, as in Istio,
-/// one retry of 6 falls on the dead one of two endpoints, which has the fewest requests.
-const HOST_SELECTIONS: i64 = 30;
-
-fn retries() -> RetryPolicy {
-    let previous = RetryHostPredicate {
-        name: "envoy.retry_host_predicates.previous_hosts".to_owned(),
-        config_type: Some(retry_host_predicate::ConfigType::TypedConfig(any(
-            &PreviousHostsPredicate {},
-        ))),
-    };
-    RetryPolicy {
-        retry_on: "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes"
-            .to_owned(),
-        num_retries: number(2),
-        retry_host_predicate: vec![previous],
-        host_selection_retry_max_attempts: HOST_SELECTIONS,
-        // A server's proxy answers so while its application ends before it.
-        retriable_status_codes: vec![503],
-        ..RetryPolicy::default()
     }
 }
