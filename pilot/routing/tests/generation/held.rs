@@ -20,6 +20,8 @@ struct Mesh {
     pods: Pods,
 }
 
+type Change = fn(&mut World);
+
 impl Mesh {
     fn start(change: impl Fn(&mut World)) -> Result<Self> {
         let (mut client, mut server) = V4.worlds("REDIRECT", Permissive);
@@ -62,12 +64,11 @@ fn held_connections_outlive_changes_for_other_ports() {
         open("plaintext, TCP", UNCAPTURED, (SERVER, 8082)),
         open("plaintext, undeclared", UNCAPTURED, (SERVER, 8081)),
     ];
-    type Change = fn(&mut World);
     let changes: [(&str, Change); 5] = [
         ("another service of HTTP", |world| serve(world, "one.shop", "", (7, Http))),
         ("another service of TCP", |world| serve(world, "two.shop", "", (8, Tcp))),
         ("another service without a protocol", |world| {
-            serve(world, "three.shop", "", (9, Undeclared))
+            serve(world, "three.shop", "", (9, Undeclared));
         }),
         ("another mode of another port", |world| {
             world.authenticate("shop", "api", Permissive, &[(8080, Disable), (8007, Strict)]);
@@ -122,7 +123,6 @@ fn held_connections_to_pods_outlive_changes_of_other_pods() {
         held
     };
     let mut all = vec![open(&mesh)];
-    type Change = fn(&mut World);
     let changes: [(&str, Change); 4] = [
         ("another account", |world| {
             world.pods.last_mut().unwrap().workload.service_account = "other".into();
