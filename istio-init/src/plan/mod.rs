@@ -14,6 +14,7 @@ mod tproxy_routing;
 pub use any_of::{AnyOf, Span};
 pub use rule::{
     Base, Chain, ConnectionState, Field, Hook, Match, Origin, Rule, Table, Verdict, Zone,
+    ZoneDirection,
 };
 pub use tproxy_routing::TproxyRouting;
 

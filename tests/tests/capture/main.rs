@@ -20,6 +20,7 @@ mod drop_invalid;
 mod explain;
 mod flags;
 mod foreign_rules;
+mod forwarded_dns;
 mod invalid_input;
 mod iptables_lifecycle;
 mod iptables_rules;

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use super::listing::{Listing, mark, words};
 use super::origin::default_origin;
 use crate::plan::{
-    AnyOf, Chain, ConnectionState, Field, Match, Origin, Rule, Table, Verdict, Zone,
+    AnyOf, Chain, ConnectionState, Field, Match, Origin, Rule, Table, Verdict, Zone, ZoneDirection,
 };
 use crate::render::iptables::{COMMENT, chain_name};
 use crate::types::cidr::Cidr;
@@ -132,7 +132,7 @@ struct Reader {
     port: Option<String>,
     mark: Option<String>,
     saves: Option<bool>,
-    zone: Option<String>,
+    zone: Option<(ZoneDirection, String)>,
 }
 
 impl Reader {
@@ -190,7 +190,8 @@ impl Reader {
             "--tproxy-mark" | "--set-xmark" => self.mark = Some(value.to_owned()),
             "--save-mark" => self.saves = Some(true),
             "--restore-mark" => self.saves = Some(false),
-            "--zone" => self.zone = Some(value.to_owned()),
+            "--zone" => self.zone = Some((ZoneDirection::Both, value.to_owned())),
+            "--zone-orig" => self.zone = Some((ZoneDirection::Original, value.to_owned())),
             "--nfmask" | "--ctmask" if value == "0xffffffff" => {}
             "--on-ip" if value.chars().all(|c| "0.:".contains(c)) => {}
             _ => return None,
@@ -212,8 +213,10 @@ impl Reader {
             "CONNMARK" => Verdict::RestoreMark,
             "CT" => {
                 let zones = [Zone::Upstream, Zone::Downstream];
-                let number: u16 = self.zone.as_deref()?.parse().ok()?;
-                Verdict::TrackIn(zones.into_iter().find(|zone| zone.number() == number)?)
+                let (direction, number) = self.zone.as_ref()?;
+                let number: u16 = number.parse().ok()?;
+                let zone = zones.into_iter().find(|zone| zone.number() == number)?;
+                Verdict::TrackIn(zone, *direction)
             }
             name => {
                 let is_target =
@@ -310,6 +313,7 @@ mod tests {
             "-j REDIRECT --to-ports 0",
             "-j MARK --set-xmark 0x0/0xffffffff",
             "-j CT --zone 70000",
+            "-j CT --zone-orig 3",
             "-m comment --comment \"",
         ] {
             assert_eq!(rule(Table::Nat, Chain::Outbound, text), None, "{text}");
