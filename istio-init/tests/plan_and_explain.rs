@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use istio_init::args::Environment;
 use istio_init::args::command::{NAMES, Output, Request, Subcommand, grammar};
 use istio_init::config::{Config, PodEnvironment};
-use istio_init::explain::{Owner, Packet, explain};
+use istio_init::explain::{Fate, Owner, Packet, explain};
 use istio_init::plan::{Plan, plan};
 use istio_init::render::{explanation, json, table};
 use istio_init::types::direction::Direction;
@@ -88,6 +88,24 @@ fn explanation_names_the_deciding_rule() {
     let inbound = Packet { direction: Direction::In, owner: None, ..packet("10.0.0.5:15090") };
     let way = explain(&plan, &inbound);
     insta::assert_snapshot!(explanation::text(&plan, &inbound, &way));
+}
+
+#[test]
+fn packets_of_virtual_interfaces_are_outbound() {
+    for mode in ["REDIRECT", "TPROXY"] {
+        let plan = planned(&format!("-i * -b * -m {mode} -k docker0"));
+        let packet = Packet {
+            direction: Direction::In,
+            protocol: Protocol::Tcp,
+            source: "172.17.0.2:4000".parse().unwrap(),
+            destination: "10.1.1.1:80".parse().unwrap(),
+            interface: "docker0".to_owned(),
+            owner: None,
+            mark: 0,
+        };
+        let Fate::Captured(port) = explain(&plan, &packet).fate else { panic!("{mode}") };
+        assert_eq!(port.get(), 15001, "{mode}");
+    }
 }
 
 #[test]

@@ -49,6 +49,12 @@ struct Mangle<'a> {
 
 impl Mangle<'_> {
     fn arriving(&mut self) {
+        // A packet that TPROXY delivers would not reach the outbound listener.
+        for name in &self.config.virtual_interfaces {
+            let matches = vec![Match::is(Field::InInterface(name.clone()))];
+            let flag = Flag::KubeVirtInterfaces;
+            self.add(Chain::Prerouting, matches, Verdict::Return, flag);
+        }
         let jump = Verdict::Jump(Chain::Inbound);
         self.add(Chain::Prerouting, vec![tcp()], jump, Flag::InboundPorts);
         // The proxy's packets under the client's address have the mark; their answers need it too.
