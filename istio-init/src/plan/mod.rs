@@ -60,7 +60,8 @@ pub fn plan(config: &Config) -> Plan {
     rules.extend(excluded_interfaces(config, Table::Nat));
     inbound::rules(config, &mut rules);
     outbound::rules(config, &mut rules);
-    if tproxy::is_enabled(config) {
+    tproxy::answer_rules(config, &mut rules);
+    if tproxy::is_enabled(config) || config.drop_invalid {
         rules.extend(excluded_interfaces(config, Table::Mangle));
     }
     rules.extend(invalid_packets(config));
@@ -99,7 +100,7 @@ fn virtual_interfaces(config: &Config) -> Vec<Rule> {
     rules
 }
 
-/// Traffic of these interfaces bypasses capture in both directions.
+/// Traffic of these interfaces bypasses capture in both directions, and is not dropped.
 fn excluded_interfaces(config: &Config, table: Table) -> Vec<Rule> {
     let leave_alone = |chain, field| Rule {
         table,

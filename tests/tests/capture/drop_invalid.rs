@@ -41,6 +41,18 @@ fn drop_invalid_drops_unsolicited_answers() {
     }
 }
 
+#[test]
+fn excluded_interfaces_drop_nothing() {
+    for settings in variants() {
+        let pod = Pod::create();
+        pod.init(&dropping(settings.clone().with('c', "eth0")));
+        for (source, target) in WAYS {
+            let seen = echo_replies_that_arrive(&pod, address(source), address(target));
+            assert_eq!(seen, 1, "{source} {settings:?}");
+        }
+    }
+}
+
 /// The proxy's queries have a zone of connection tracking, errors about them have none.
 #[test]
 fn icmp_errors_about_dns_arrive() {
