@@ -17,6 +17,7 @@ mod backends;
 mod cni_plugin;
 mod differential;
 mod drop_invalid;
+mod early_foreign_rules;
 mod explain;
 mod flags;
 mod foreign_rules;

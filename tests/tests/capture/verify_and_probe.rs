@@ -55,7 +55,7 @@ fn verify_shows_and_repairs_a_difference() {
 }
 
 /// Checks JSON by its published schema.
-fn is_by_schema(command: &str, answer: &Output) {
+pub(crate) fn is_by_schema(command: &str, answer: &Output) {
     let file = format!("docs/schemas/istio-init-{command}.schema.json");
     let schema = std::fs::read(repository().join(file)).expect("a schema");
     let schema: serde_json::Value = serde_json::from_slice(&schema).expect("JSON");
@@ -455,7 +455,7 @@ fn links(pod: &Namespace) -> String {
     ["-o link", "-o address", "route show table all", "-6 route show table all"].map(list).concat()
 }
 
-fn ask(pod: &Namespace, words: &[&str], flags: &str) -> Output {
+pub(crate) fn ask(pod: &Namespace, words: &[&str], flags: &str) -> Output {
     let mut command = istio_init();
     command.args(words).args(["--backend", "nftables"]);
     if !flags.is_empty() {
@@ -471,7 +471,7 @@ fn succeed(pod: &Namespace, words: &[&str], flags: &str) -> String {
 }
 
 /// Runs without `--backend` unless given, with all programs in PATH.
-fn ask_anything(pod: &Namespace, words: &[&str], flags: &str, code: i32) -> String {
+pub(crate) fn ask_anything(pod: &Namespace, words: &[&str], flags: &str, code: i32) -> String {
     let mut command = istio_init();
     command.args(words).env("PATH", SEARCH_PATH);
     if !flags.is_empty() {
@@ -484,7 +484,7 @@ fn ask_anything(pod: &Namespace, words: &[&str], flags: &str, code: i32) -> Stri
 
 /// Returns the result line of an explanation, and the deciding setting.
 fn fate(explanation: &str) -> (String, Option<String>) {
-    let mut lines = explanation.lines().rev();
+    let mut lines = explanation.lines().rev().filter(|line| !line.starts_with("rules of others"));
     let cause = lines.next().unwrap_or_default();
     let setting = cause.rsplit_once("comes from ").map(|(_, setting)| setting.to_owned());
     match &setting {
