@@ -93,18 +93,34 @@ fn explanation_names_the_deciding_rule() {
 #[test]
 fn packets_of_virtual_interfaces_are_outbound() {
     for mode in ["REDIRECT", "TPROXY"] {
-        let plan = planned(&format!("-i * -b * -m {mode} -k docker0"));
-        let packet = Packet {
-            direction: Direction::In,
-            protocol: Protocol::Tcp,
-            source: "172.17.0.2:4000".parse().unwrap(),
-            destination: "10.1.1.1:80".parse().unwrap(),
-            interface: "docker0".to_owned(),
-            owner: None,
-            mark: 0,
-        };
-        let Fate::Captured(port) = explain(&plan, &packet).fate else { panic!("{mode}") };
-        assert_eq!(port.get(), 15001, "{mode}");
+        let flags = "-b * -o 5432 -x 10.96.0.0/12 -q 443 -k docker0";
+        for (outbound, to, expected) in [
+            ("*", "10.1.1.1:80", Some("--kube-virt-interfaces")),
+            ("*", "10.1.1.1:5432", None),
+            ("*", "10.96.0.1:80", None),
+            ("10.0.0.0/8", "10.1.1.1:80", Some("--kube-virt-interfaces")),
+            ("10.0.0.0/8", "9.9.9.9:443", Some("--istio-outbound-ports")),
+            ("10.0.0.0/8", "9.9.9.9:80", None),
+        ] {
+            let plan = planned(&format!("-i {outbound} {flags} -m {mode}"));
+            let packet = Packet {
+                direction: Direction::In,
+                protocol: Protocol::Tcp,
+                source: "172.17.0.2:4000".parse().unwrap(),
+                destination: to.parse().unwrap(),
+                interface: "docker0".to_owned(),
+                owner: None,
+                mark: 0,
+            };
+            let explanation = explain(&plan, &packet);
+            let origin = explanation.decided_by.map(|index| plan.rules[index].origin.to_string());
+            let captured = match explanation.fate {
+                Fate::Captured(port) if port.get() == 15001 => origin,
+                Fate::Direct => None,
+                fate => panic!("{mode} {to}: {fate:?}"),
+            };
+            assert_eq!(captured.as_deref(), expected, "{mode} {outbound} {to}");
+        }
     }
 }
 

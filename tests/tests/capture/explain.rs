@@ -189,6 +189,7 @@ fn random_settings(random: &mut Random) -> Settings {
         ('i', &ranges, true),
         ('x', &ranges, false),
         ('c', &["net1", "eth0", "eth+"], false),
+        ('k', &["net1"], false),
         ('u', &["1337", "1400"], false),
         ('g', &["1337", "2000", "5000"], false),
         ('p', &["15001", "16001"], false),

@@ -191,6 +191,32 @@ fn traffic_from_virtual_interfaces_is_outbound() {
 }
 
 #[test]
+fn virtual_interfaces_decide_as_output() {
+    let excluding = || {
+        let settings = Settings::injected_dual().with('k', "net1").with('o', "443");
+        settings.with('x', "192.168.99.0/25,fd99::/16").with('i', "").with('q', "80,8080")
+    };
+    let ranges = excluding().with('x', "").with('i', "192.168.0.0/16").with('q', "443,8500");
+    for (settings, expected) in [
+        (excluding().with('x', ""), ["15001", "15001", "443", "8500"]),
+        (excluding(), ["80", "80", "443", "8500"]),
+        (ranges, ["15001", "80", "443", "15001"]),
+    ] {
+        let tproxy = settings.clone().with('m', "TPROXY");
+        let iptables = settings.clone().by_iptables("nft");
+        for settings in [settings, tproxy, iptables] {
+            let pod = Pod::create();
+            pod.init(&settings);
+            let targets =
+                ["192.168.99.2:80", "[fd99::2]:80", "192.168.99.2:443", "192.168.99.2:8500"];
+            for (target, port) in targets.into_iter().zip(expected) {
+                check(&pod, &[(World, Tcp, target, &format!("pod:{port} {target}"))]);
+            }
+        }
+    }
+}
+
+#[test]
 fn users_are_excluded_by_range_port_and_protocol() {
     let pod = Pod::create();
     let users = "--exclude-outbound-for-uids=2000-2999,4000;tcp:80,8000-9000:5000;udp:*:6000";
