@@ -204,7 +204,7 @@ impl Walk<'_> {
                 Verdict::SaveMark => self.view.connection_mark = self.view.packet_mark,
                 Verdict::RestoreMark => self.view.packet_mark = self.view.connection_mark,
                 // The tracking zone does not affect the destination.
-                Verdict::TrackIn(_) => {}
+                Verdict::TrackIn(..) => {}
             }
         }
         End::Returned

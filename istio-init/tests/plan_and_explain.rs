@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use istio_init::args::Environment;
 use istio_init::args::command::{NAMES, Output, Request, Subcommand, grammar};
 use istio_init::config::{Config, PodEnvironment};
-use istio_init::explain::{Owner, Packet, explain};
+use istio_init::explain::{Fate, Owner, Packet, explain};
 use istio_init::plan::{Plan, plan};
 use istio_init::render::{explanation, json, table};
 use istio_init::types::direction::Direction;
@@ -88,6 +88,40 @@ fn explanation_names_the_deciding_rule() {
     let inbound = Packet { direction: Direction::In, owner: None, ..packet("10.0.0.5:15090") };
     let way = explain(&plan, &inbound);
     insta::assert_snapshot!(explanation::text(&plan, &inbound, &way));
+}
+
+#[test]
+fn packets_of_virtual_interfaces_are_outbound() {
+    for mode in ["REDIRECT", "TPROXY"] {
+        let flags = "-b * -o 5432 -x 10.96.0.0/12 -q 443 -k docker0";
+        for (outbound, to, expected) in [
+            ("*", "10.1.1.1:80", Some("--kube-virt-interfaces")),
+            ("*", "10.1.1.1:5432", None),
+            ("*", "10.96.0.1:80", None),
+            ("10.0.0.0/8", "10.1.1.1:80", Some("--kube-virt-interfaces")),
+            ("10.0.0.0/8", "9.9.9.9:443", Some("--istio-outbound-ports")),
+            ("10.0.0.0/8", "9.9.9.9:80", None),
+        ] {
+            let plan = planned(&format!("-i {outbound} {flags} -m {mode}"));
+            let packet = Packet {
+                direction: Direction::In,
+                protocol: Protocol::Tcp,
+                source: "172.17.0.2:4000".parse().unwrap(),
+                destination: to.parse().unwrap(),
+                interface: "docker0".to_owned(),
+                owner: None,
+                mark: 0,
+            };
+            let explanation = explain(&plan, &packet);
+            let origin = explanation.decided_by.map(|index| plan.rules[index].origin.to_string());
+            let captured = match explanation.fate {
+                Fate::Captured(port) if port.get() == 15001 => origin,
+                Fate::Direct => None,
+                fate => panic!("{mode} {to}: {fate:?}"),
+            };
+            assert_eq!(captured.as_deref(), expected, "{mode} {outbound} {to}");
+        }
+    }
 }
 
 #[test]

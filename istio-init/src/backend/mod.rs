@@ -1,5 +1,6 @@
 //! Backends that install rules: nftables over netlink, or iptables programs.
 
+pub mod foreign;
 pub mod iptables;
 pub mod nftables;
 mod prerequisites;

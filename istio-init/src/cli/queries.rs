@@ -9,14 +9,16 @@ use crate::args::command::{Output, PacketQuery, Request, Subcommand};
 use crate::args::flags::Flag;
 use crate::backend;
 use crate::backend::Installer;
+use crate::backend::foreign::{ForeignChain, family_name};
 use crate::config::host_evidence::HostEvidence;
 use crate::explain::{Owner, Packet, explain};
 use crate::json::Json;
 use crate::log;
 use crate::picture::picture;
-use crate::plan::Plan;
+use crate::plan::{Hook, Plan};
 use crate::render::{capture_svg, explanation, iptables, json, mermaid, nft, table};
 use crate::types::direction::Direction;
+use crate::types::family::Family;
 use crate::verify::{Comparison, Side};
 
 /// Runs a subcommand about rules.
@@ -28,10 +30,17 @@ pub(super) fn answer(request: &Request) -> Result<(), Failure> {
             let plan = requested_plan(request)?;
             let packet = packet(question)?;
             let explanation = explain(&plan, &packet);
-            print(&if is_json {
-                explanation::object(&plan, &packet, &explanation).pretty()
+            let others = if request.from_kernel {
+                let mut others = backend::foreign::foreign_chains(&plan)?;
+                others.retain(|chain| can_pass(chain, &packet));
+                others
             } else {
-                explanation::text(&plan, &packet, &explanation)
+                Vec::new()
+            };
+            print(&if is_json {
+                with_others(explanation::object(&plan, &packet, &explanation), &others).pretty()
+            } else {
+                explanation::text(&plan, &packet, &explanation) + &others_text(&others)
             })
         }
         Subcommand::Verify => verify(request),
@@ -114,16 +123,19 @@ fn verify(request: &Request) -> Result<(), Failure> {
     } else {
         Comparison { lines: Vec::new() }
     };
+    let others_first = backend::foreign::foreign_chains(&plan)?;
     let is_json = request.output == Output::Json;
     if is_json {
-        print(&object_of(&comparison, &installers, planned_for).pretty())?;
+        let object = object_of(&comparison, &installers, planned_for);
+        print(&with_others(object, &others_first).pretty())?;
     } else if !comparison.is_equal() {
         print(&comparison.text())?;
     }
     if comparison.is_equal() && other_names.is_empty() {
         if !is_json {
             let count = backend.rules(&plan);
-            print(&format!("installed as planned, by {planned_for}: {count} rules\n"))?;
+            let equal = format!("installed as planned, by {planned_for}: {count} rules\n");
+            print(&(equal + &others_text(&others_first)))?;
         }
         return Ok(());
     }
@@ -143,6 +155,43 @@ fn verify(request: &Request) -> Result<(), Failure> {
         return Err(Failure::OtherBackend { installed: other_names, planned });
     }
     Err(Failure::Drift { missing, foreign })
+}
+
+/// True if the packet can pass the chain.
+fn can_pass(chain: &ForeignChain, packet: &Packet) -> bool {
+    let hook = match packet.direction {
+        Direction::In => Hook::Prerouting,
+        Direction::Out => Hook::Output,
+    };
+    let family = Family::from_address(packet.destination.ip());
+    chain.hook == hook && chain.family.is_none_or(|it| it == family)
+}
+
+/// Returns a line for each chain that can decide first.
+fn others_text(chains: &[ForeignChain]) -> String {
+    let line = |chain: &ForeignChain| {
+        ["rules of others can decide first: ", &chain.to_string(), "\n"].concat()
+    };
+    chains.iter().map(line).collect()
+}
+
+/// Adds the chains that can decide first.
+fn with_others(answer: Json, chains: &[ForeignChain]) -> Json {
+    let object = |chain: &ForeignChain| {
+        Json::Object(vec![
+            ("owner", Json::text(chain.owner)),
+            ("family", Json::text(family_name(chain.family))),
+            ("table", Json::text(&chain.table)),
+            ("chain", Json::text(&chain.chain)),
+        ])
+    };
+    match answer {
+        Json::Object(mut members) => {
+            members.push(("othersFirst", Json::List(chains.iter().map(object).collect())));
+            Json::Object(members)
+        }
+        other => other,
+    }
 }
 
 fn object_of(comparison: &Comparison, installers: &[Installer], planned_for: Installer) -> Json {

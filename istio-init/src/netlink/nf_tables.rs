@@ -83,6 +83,7 @@ pub(crate) const VALUE: u16 = 1;
 // NFTA_LOOKUP_….
 pub(crate) const LOOKUP_SET: u16 = 1;
 pub(crate) const LOOKUP_REGISTER: u16 = 2;
+pub(crate) const LOOKUP_TARGET: u16 = 3;
 pub(crate) const LOOKUP_SET_ID: u16 = 4;
 pub(crate) const LOOKUP_FLAGS: u16 = 5;
 

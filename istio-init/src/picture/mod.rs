@@ -140,7 +140,7 @@ impl Picture {
             // Calls within the pod have a lane of their own. Those of the proxy are left out.
             (Origin::Loopback | Origin::Flag(Flag::ProxyUid | Flag::ProxyGid), _) => {}
             (origin, fate) => {
-                let is_out = is_out || origin == Origin::Flag(Flag::KubeVirtInterfaces);
+                let is_out = is_out || is_of_virtual_interface(origin);
                 let path = LanePath::new(is_out, fate, is_dns);
                 self.add(Lane { path, packets, origins: vec![origin] });
             }
@@ -231,8 +231,10 @@ impl Picture {
                 }
             }
         }
-        for values in self.lanes.iter_mut().flat_map(|lane| &mut lane.packets) {
-            if values.noun == INTERFACES && values.values.iter().all(|it| of_captured.contains(it))
+        for lane in &mut self.lanes {
+            if let [values] = &mut *lane.packets
+                && values.noun == INTERFACES
+                && values.values.iter().all(|it| of_captured.contains(it))
             {
                 values.noun = OTHER_PACKETS;
             }
@@ -249,6 +251,18 @@ impl Picture {
         let next = self.lanes.iter().position(|other| other.path > lane.path);
         self.lanes.insert(next.unwrap_or(self.lanes.len()), lane);
     }
+}
+
+/// True if a rule with this origin is about outbound traffic. If it decides about a packet that
+/// arrives, the packet is from a virtual interface.
+fn is_of_virtual_interface(origin: Origin) -> bool {
+    let flags = [
+        Flag::KubeVirtInterfaces,
+        Flag::LocalOutboundPortsExclude,
+        Flag::ServiceExcludeCidr,
+        Flag::OutboundPorts,
+    ];
+    flags.iter().any(|flag| origin == Origin::Flag(*flag))
 }
 
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];

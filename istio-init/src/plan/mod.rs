@@ -14,6 +14,7 @@ mod tproxy_routing;
 pub use any_of::{AnyOf, Span};
 pub use rule::{
     Base, Chain, ConnectionState, Field, Hook, Match, Origin, Rule, Table, Verdict, Zone,
+    ZoneDirection,
 };
 pub use tproxy_routing::TproxyRouting;
 
@@ -22,6 +23,7 @@ use crate::config::{Config, Outbound};
 use crate::types::cidr::Cidr;
 use crate::types::family::Family;
 use crate::types::interface::InterfaceName;
+use crate::types::protocol::Protocol;
 
 /// The rules of a configuration. Rules of one chain apply in their order here; the first whose
 /// matches all hold decides.
@@ -59,7 +61,8 @@ pub fn plan(config: &Config) -> Plan {
     rules.extend(excluded_interfaces(config, Table::Nat));
     inbound::rules(config, &mut rules);
     outbound::rules(config, &mut rules);
-    if tproxy::is_enabled(config) {
+    tproxy::answer_rules(config, &mut rules);
+    if tproxy::is_enabled(config) || config.drop_invalid {
         rules.extend(excluded_interfaces(config, Table::Mangle));
     }
     rules.extend(invalid_packets(config));
@@ -69,36 +72,48 @@ pub fn plan(config: &Config) -> Plan {
 }
 
 /// Traffic that arrives on these interfaces comes from inside the pod, for example from a virtual
-/// machine. It is captured as outbound traffic only.
+/// machine. It is captured as outbound traffic only, in the order of decisions of `outbound`. There
+/// is no owner to decide by. DNS does not go to the DNS proxy, which answers on loopback alone.
 fn virtual_interfaces(config: &Config) -> Vec<Rule> {
-    let rule = |matches, verdict| Rule {
-        table: Table::Nat,
-        chain: Chain::Prerouting,
-        matches,
-        verdict,
-        origin: Origin::Flag(Flag::KubeVirtInterfaces),
-    };
     let mut rules = Vec::new();
     for name in &config.virtual_interfaces {
-        let arriving = || Match::is(Field::InInterface(name.clone()));
-        let destinations = match &config.outbound {
-            Outbound::None => Vec::new(),
-            Outbound::All => vec![captured_families(config)],
-            Outbound::Only(ranges) => {
-                let ranges = per_family(config, ranges).map(Field::Destination);
-                ranges.map(|field| vec![Match::is(field)]).collect()
-            }
+        let mut add = |conditions: Vec<Match>, verdict, flag| {
+            let arriving = Match::is(Field::InInterface(name.clone()));
+            let matches = std::iter::once(arriving).chain(conditions).collect();
+            let (table, chain) = (Table::Nat, Chain::Prerouting);
+            rules.push(Rule { table, chain, matches, verdict, origin: Origin::Flag(flag) });
         };
-        for mut matches in destinations {
-            matches.insert(0, arriving());
-            rules.push(rule(matches, Verdict::Jump(Chain::Redirect)));
+        let capture = Verdict::Jump(Chain::Redirect);
+        if let Some(ports) = AnyOf::several(config.excluded_outbound_ports.iter().copied()) {
+            for protocol in [Protocol::Tcp, Protocol::Udp] {
+                let to_ports = Match::is(Field::DestinationPort(protocol, ports.clone()));
+                add(vec![to_ports], Verdict::Return, Flag::LocalOutboundPortsExclude);
+            }
         }
-        rules.push(rule(vec![arriving()], Verdict::Return));
+        let to = |ranges| vec![Match::is(Field::Destination(ranges))];
+        for ranges in per_family(config, &config.excluded_ranges) {
+            add(to(ranges), Verdict::Return, Flag::ServiceExcludeCidr);
+        }
+        if let Some(ports) = AnyOf::several(config.outbound_ports.iter().copied()) {
+            let mut matches = captured_families(config);
+            matches.push(inbound::tcp_to(ports));
+            add(matches, capture, Flag::OutboundPorts);
+        }
+        match &config.outbound {
+            Outbound::None => {}
+            Outbound::All => add(captured_families(config), capture, Flag::KubeVirtInterfaces),
+            Outbound::Only(ranges) => {
+                for ranges in per_family(config, ranges) {
+                    add(to(ranges), capture, Flag::KubeVirtInterfaces);
+                }
+            }
+        }
+        add(Vec::new(), Verdict::Return, Flag::KubeVirtInterfaces);
     }
     rules
 }
 
-/// Traffic of these interfaces bypasses capture in both directions.
+/// Traffic of these interfaces bypasses capture in both directions, and is not dropped.
 fn excluded_interfaces(config: &Config, table: Table) -> Vec<Rule> {
     let leave_alone = |chain, field| Rule {
         table,

@@ -144,6 +144,16 @@ pub enum Zone {
     Downstream,
 }
 
+/// Packets of a connection that its zone applies to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ZoneDirection {
+    /// Those of the side that opened the connection. Answers, and ICMP errors about it, are found
+    /// without the zone.
+    Original,
+    /// All, as in Istio: answers need a rule that puts them in the zone.
+    Both,
+}
+
 /// Action on a packet that matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -166,8 +176,8 @@ pub enum Verdict {
     SaveMark,
     /// Copies the connection's mark to the packet; continues.
     RestoreMark,
-    /// Tracks the packet in this zone, if no earlier rule set one; continues.
-    TrackIn(Zone),
+    /// Tracks the packet's connection in this zone, if no earlier rule set one; continues.
+    TrackIn(Zone, ZoneDirection),
 }
 
 /// Setting that a rule comes from.

@@ -26,12 +26,17 @@ pub(super) fn tproxy_routing(config: &Config) -> Option<TproxyRouting> {
     is_enabled(config).then_some(TproxyRouting { mark, table, families })
 }
 
-/// Adds the rules.
+/// Adds the rules that route answers to the proxy's calls under the client's address. They precede
+/// the exclusion of interfaces: the calls pass loopback, and answers begin at the client's interface.
+pub(super) fn answer_rules(config: &Config, rules: &mut Vec<Rule>) {
+    if let Some(mut mangle) = Mangle::new(config, rules) {
+        mangle.answers();
+    }
+}
+
+/// Adds the other rules.
 pub(super) fn rules(config: &Config, rules: &mut Vec<Rule>) {
-    if let Interception::Tproxy { mark, .. } = config.interception
-        && is_enabled(config)
-    {
-        let mut mangle = Mangle { config, mark, rules };
+    if let Some(mut mangle) = Mangle::new(config, rules) {
         mangle.arriving();
         mangle.inbound();
         mangle.delivery();
@@ -47,13 +52,38 @@ struct Mangle<'a> {
     rules: &'a mut Vec<Rule>,
 }
 
-impl Mangle<'_> {
+impl<'a> Mangle<'a> {
+    /// Returns `None` if no rules are needed.
+    fn new(config: &'a Config, rules: &'a mut Vec<Rule>) -> Option<Self> {
+        match config.interception {
+            Interception::Tproxy { mark, .. } if is_enabled(config) => {
+                Some(Self { config, mark, rules })
+            }
+            _ => None,
+        }
+    }
+
+    /// The proxy's packets under the client's address have the mark; the answers need it too. An
+    /// answer may be an ICMP error.
+    fn answers(&mut self) {
+        let flag = Flag::InboundTproxyMark;
+        let calls = vec![tcp(), self.is_marked()];
+        self.add(Chain::Prerouting, calls, Verdict::SaveMark, flag);
+        let calls = vec![tcp(), over_loopback(), self.is_marked()];
+        self.add(Chain::Output, calls, Verdict::Return, flag);
+        let answers = vec![Match::is(Field::ConnectionMark(self.mark))];
+        self.add(Chain::Output, answers, Verdict::RestoreMark, flag);
+    }
+
     fn arriving(&mut self) {
+        // A packet that TPROXY delivers would not reach the outbound listener.
+        for name in &self.config.virtual_interfaces {
+            let matches = vec![Match::is(Field::InInterface(name.clone()))];
+            let flag = Flag::KubeVirtInterfaces;
+            self.add(Chain::Prerouting, matches, Verdict::Return, flag);
+        }
         let jump = Verdict::Jump(Chain::Inbound);
         self.add(Chain::Prerouting, vec![tcp()], jump, Flag::InboundPorts);
-        // The proxy's packets under the client's address have the mark; their answers need it too.
-        let matches = vec![tcp(), self.is_marked()];
-        self.add(Chain::Prerouting, matches, Verdict::SaveMark, Flag::InboundTproxyMark);
     }
 
     fn inbound(&mut self) {
@@ -120,9 +150,6 @@ impl Mangle<'_> {
     /// Calls of the proxy to its own pod are handled as inbound. They are the only captured
     /// loopback traffic.
     fn outbound(&mut self) {
-        let over_loopback = || Match::is(Field::OutInterface(InterfaceName::loopback()));
-        let marked = vec![tcp(), over_loopback(), self.is_marked()];
-        self.add(Chain::Output, marked, Verdict::Return, Flag::InboundTproxyMark);
         let users = AnyOf::several(self.config.proxy_uids.iter().map(|uid| (*uid).into()));
         let groups = AnyOf::several(self.config.proxy_gids.iter().copied());
         for (owner, flag) in [
@@ -137,8 +164,6 @@ impl Mangle<'_> {
                 self.add(Chain::Output, matches, mark, flag);
             }
         }
-        let answers = vec![tcp(), Match::is(Field::ConnectionMark(self.mark))];
-        self.add(Chain::Output, answers, Verdict::RestoreMark, Flag::InboundTproxyMark);
     }
 
     fn is_marked(&self) -> Match {
@@ -164,6 +189,10 @@ impl Mangle<'_> {
         all.extend(matches);
         self.rules.push(Rule { table: Table::Mangle, chain, matches: all, verdict, origin });
     }
+}
+
+fn over_loopback() -> Match {
+    Match::is(Field::OutInterface(InterfaceName::loopback()))
 }
 
 fn from_loopback() -> Match {

@@ -259,6 +259,8 @@ impl Attempt {
     }
 }
 
+/// Finds the attempt by its client's address and port. If foreign rules rewrite the address
+/// (MASQUERADE), port and original destination identify it: such rules keep the port if they can.
 fn record_arrival(
     attempts: &mut [Attempt],
     protocol: Protocol,
@@ -266,13 +268,23 @@ fn record_arrival(
     port: u16,
     original: Option<SocketAddr>,
 ) {
-    let is_its = |attempt: &&mut Attempt| {
-        let is_own = |(_, own): &(OwnedFd, SocketAddr)| {
-            (own.ip(), own.port()) == (client.ip(), client.port())
-        };
-        attempt.flow.protocol == protocol && attempt.client.as_ref().is_ok_and(is_own)
+    let position = |is_its: &dyn Fn(&Attempt, SocketAddr) -> bool| {
+        attempts.iter().position(|attempt| {
+            let is_own = |(_, own): &(OwnedFd, SocketAddr)| {
+                (own.is_ipv4(), own.port()) == (client.is_ipv4(), client.port())
+                    && is_its(attempt, *own)
+            };
+            attempt.flow.protocol == protocol && attempt.client.as_ref().is_ok_and(is_own)
+        })
     };
-    if let Some(attempt) = attempts.iter_mut().find(is_its) {
+    let exact = position(&|_, own| own.ip() == client.ip());
+    let masqueraded = || {
+        position(&|attempt, _| {
+            attempt.arrived.is_none() && original.is_none_or(|it| it == attempt.flow.target)
+        })
+    };
+    let index = exact.or_else(masqueraded);
+    if let Some(attempt) = index.map(|index| &mut attempts[index]) {
         attempt.arrived = Some(match original {
             Some(original) if original != attempt.flow.target => {
                 FlowOutcome::WrongDestination(port, original)

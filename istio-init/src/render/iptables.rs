@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::plan::{
-    AnyOf, Chain, ConnectionState, Field, Match, Origin, Plan, Rule, Table, Verdict,
+    AnyOf, Chain, ConnectionState, Field, Match, Origin, Plan, Rule, Table, Verdict, ZoneDirection,
 };
 use crate::types::family::Family;
 use crate::types::interface::InterfaceName;
@@ -342,7 +342,10 @@ fn verdict_text(verdict: Verdict) -> String {
         Verdict::SetPacketMark(mark) => format!("MARK --set-mark {mark}"),
         Verdict::SaveMark => "CONNMARK --save-mark".to_owned(),
         Verdict::RestoreMark => "CONNMARK --restore-mark".to_owned(),
-        Verdict::TrackIn(zone) => format!("CT --zone {}", zone.number()),
+        Verdict::TrackIn(zone, ZoneDirection::Original) => {
+            format!("CT --zone-orig {}", zone.number())
+        }
+        Verdict::TrackIn(zone, ZoneDirection::Both) => format!("CT --zone {}", zone.number()),
     };
     format!("-j {text}")
 }

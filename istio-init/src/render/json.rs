@@ -3,6 +3,7 @@
 use crate::json::Json;
 use crate::plan::{
     AnyOf, ConnectionState, Field, Match, Origin, Plan, Rule, Table, TproxyRouting, Verdict,
+    ZoneDirection,
 };
 
 /// Renders the plan.
@@ -90,7 +91,14 @@ fn verdict(verdict: Verdict) -> Json {
         Verdict::SetPacketMark(with) => ("setPacketMark", vec![mark(with)]),
         Verdict::SaveMark => ("saveMark", Vec::new()),
         Verdict::RestoreMark => ("restoreMark", Vec::new()),
-        Verdict::TrackIn(zone) => ("trackIn", vec![("zone", Json::Number(zone.number().into()))]),
+        Verdict::TrackIn(zone, direction) => {
+            let direction = match direction {
+                ZoneDirection::Original => "original",
+                ZoneDirection::Both => "both",
+            };
+            let zone = ("zone", Json::Number(zone.number().into()));
+            ("trackIn", vec![zone, ("direction", Json::text(direction))])
+        }
     };
     let mut object = vec![("kind", Json::text(kind))];
     object.extend(members);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::plan::{
     AnyOf, Chain, ConnectionState, Field, Hook, Match, Plan, Rule, Span, Table, TproxyRouting,
-    Verdict,
+    Verdict, ZoneDirection,
 };
 use crate::types::cidr::Cidr;
 use crate::types::family::Family;
@@ -121,7 +121,10 @@ pub fn verdict_text(verdict: Verdict) -> String {
         Verdict::SetPacketMark(mark) => format!("meta mark set {mark}"),
         Verdict::SaveMark => "ct mark set meta mark".to_owned(),
         Verdict::RestoreMark => "meta mark set ct mark".to_owned(),
-        Verdict::TrackIn(zone) => format!("ct zone set {}", zone.number()),
+        Verdict::TrackIn(zone, ZoneDirection::Original) => {
+            format!("ct original zone set {}", zone.number())
+        }
+        Verdict::TrackIn(zone, ZoneDirection::Both) => format!("ct zone set {}", zone.number()),
     }
 }
 

@@ -158,13 +158,19 @@ fn no_difference(
     assert_eq!(found, 0, "{settings:?}: ours by nftables, then the other's:\n{shown}");
 }
 
-/// True for an intended difference. With TPROXY, Istio also captures the tunnel's port; this
-/// program never does. With several proxy users, Istio has a rule for loopback traffic of all users
+/// True for an intended difference. With TPROXY, Istio also captures the tunnel's port, and traffic
+/// of virtual interfaces as inbound; this program never does. Exclusions and ports of outbound
+/// traffic apply to virtual interfaces here, not in Istio. With several proxy users, Istio has a rule for loopback traffic of all users
 /// except the first. It also captures calls of the other proxy users to their own pod, which this
 /// program does not.
 fn is_allowed(settings: &Settings, attempt: &Try) -> bool {
     let is_tunnel = attempt.target.port().to_string() == settings.flag('e');
-    if settings.flag('m') == "TPROXY" && is_tunnel {
+    let arrives_at = if attempt.target.ip() == address("192.168.99.2") { "net1" } else { "eth0" };
+    let is_virtual = attempt.from == From::World && settings.list('k').contains(&arrives_at);
+    if settings.flag('m') == "TPROXY" && (is_tunnel || is_virtual) {
+        return true;
+    }
+    if is_virtual && ['o', 'x', 'q'].iter().any(|flag| !settings.flag(*flag).is_empty()) {
         return true;
     }
     let From::Pod(owner) = attempt.from else {

@@ -2,7 +2,11 @@
 
 use std::fs;
 use std::net::IpAddr;
+use std::process::Command;
 
+use e2e::netns::Owner;
+
+use crate::forwarded_dns::ask;
 use crate::pod::{Pod, address};
 use crate::raw::{ACK, RST, Raw, Reply, SYN};
 use crate::settings::Settings;
@@ -33,6 +37,36 @@ fn drop_invalid_drops_unsolicited_answers() {
                 let seen = echo_replies_that_arrive(&pod, address(source), address(target));
                 assert_eq!(seen, arrivals, "{source} {settings:?}");
             }
+        }
+    }
+}
+
+#[test]
+fn excluded_interfaces_drop_nothing() {
+    for settings in variants() {
+        let pod = Pod::create();
+        pod.init(&dropping(settings.clone().with('c', "eth0")));
+        for (source, target) in WAYS {
+            let seen = echo_replies_that_arrive(&pod, address(source), address(target));
+            assert_eq!(seen, 1, "{source} {settings:?}");
+        }
+    }
+}
+
+/// The proxy's queries have a zone of connection tracking, errors about them have none.
+#[test]
+fn icmp_errors_about_dns_arrive() {
+    for settings in variants() {
+        let pod = Pod::create();
+        let mut nft = Command::new("nft");
+        pod.world.output(nft.args(["-f", "-"]), CLOSED).expect(CLOSED);
+        let settings = settings.with_switch("--redirect-dns").with_switch("--capture-all-dns");
+        pod.init(&dropping(settings.clone()));
+        for server in ["203.0.113.7:53", "[2001:db8::7]:53"] {
+            let server = server.parse().expect("an address");
+            let proxy = Owner { uid: 1337, gid: 1337 };
+            let outcome = pod.namespace.run_as(proxy, || ask(server)).expect("a thread in the pod");
+            assert_eq!(outcome, "connection refused", "{server} {settings:?}");
         }
     }
 }
@@ -105,6 +139,12 @@ fn without_pickup(pod: &Pod) {
     pod.namespace.run(set).expect("a thread in the pod").expect("a setting of the kernel");
 }
 
+const CLOSED: &str = "table inet closed {
+    chain input {
+        type filter hook input priority 0
+        udp dport 53 reject with icmpx port-unreachable
+    }
+}";
 const WAYS: [(&str, &str); 2] = [("192.168.77.1", "192.168.77.2"), ("fd77::1", "fd77::2")];
 /// Reply of a listener to a segment without a connection.
 const RESET: Reply = Reply { port: 8080, kind: RST };

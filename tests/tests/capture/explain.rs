@@ -33,16 +33,15 @@ fn explanations_match_real_packets() {
     }
 }
 
-/// With TPROXY, the packet has a socket before the redirection of a virtual interface.
 #[test]
-fn redirection_after_tproxy_has_no_effect() {
+fn virtual_interface_is_outbound_with_tproxy() {
     let settings = Settings::injected_dual().with('m', "TPROXY").with('k', "net1");
     let pod = Pod::create();
     pod.init(&settings);
     let target = SocketAddr::new(address("192.168.99.2"), 80);
     let tries = [Try { from: From::World, transport: Transport::Tcp, source: None, target }];
     let outcomes = pod.outcomes(&tries);
-    assert_eq!(seen(&tries[0], &outcomes[0]), "pod:15006 192.168.99.2:80");
+    assert_eq!(seen(&tries[0], &outcomes[0]), "pod:15001 192.168.99.2:80");
     explains(&settings, &planned(&settings), &tries, &outcomes);
 }
 
@@ -190,6 +189,7 @@ fn random_settings(random: &mut Random) -> Settings {
         ('i', &ranges, true),
         ('x', &ranges, false),
         ('c', &["net1", "eth0", "eth+"], false),
+        ('k', &["net1"], false),
         ('u', &["1337", "1400"], false),
         ('g', &["1337", "2000", "5000"], false),
         ('p', &["15001", "16001"], false),

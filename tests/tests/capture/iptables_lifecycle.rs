@@ -213,6 +213,19 @@ fn iptables_error_names_rule_and_flag() {
 }
 
 #[test]
+fn failed_listing_shows_the_error_of_iptables() {
+    let pod = Pod::create();
+    let settings = Settings::injected().by_iptables("nft");
+    pod.init(&settings);
+    let programs = Recorder::create("nft");
+    let message = "iptables v1.8.9 (nf_tables): table nat is incompatible, use nft tool.";
+    programs.replace("iptables-nft", &format!("echo '{message}' >&2\nexit 1"));
+    let output = programs.try_run(&pod, &settings.with('x', "10.0.0.0/8"));
+    assert_eq!(output.status.code(), Some(1));
+    insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @"error: `iptables-nft -t nat -S` fails: table nat is incompatible, use nft tool.");
+}
+
+#[test]
 fn cleanup_reports_failed_listing_and_removes_the_rest() {
     let pod = Pod::create();
     pod.init(&every_kind_of_rule().by_iptables("legacy"));
@@ -222,7 +235,7 @@ fn cleanup_reports_failed_listing_and_removes_the_rest() {
     assert_eq!(output.status.code(), Some(1));
     let stderr = String::from_utf8_lossy(&output.stderr);
     let expected = "error: IPv4: iptables-legacy has tables (nat), and `iptables-legacy \
-                -t nat -S` fails";
+                -t nat -S` fails: signal: 9 (SIGKILL)";
     assert!(stderr.contains(expected), "{stderr}");
     let mut v6 = Command::new("ip6tables-legacy-save");
     let left = pod.namespace.output(&mut v6, "").expect("the rules of IPv6");

@@ -1,6 +1,7 @@
 //! Capture by TPROXY, DNS capture, and flags that Istio does not have.
 
 use std::net::SocketAddr;
+use std::process::Command;
 
 use e2e::netns::Owner;
 use e2e::sockets::Transport::{Tcp, Udp};
@@ -37,20 +38,62 @@ fn tproxy_keeps_client_address_and_excludes_tunnel() {
     );
 }
 
+/// Whether interfaces are excluded or not: loopback, which such calls pass, or the client's.
 #[test]
 fn proxy_calls_application_from_client_address() {
-    let pod = Pod::create();
-    pod.init(&Settings::injected_dual().with('m', "TPROXY").with('t', "1400").with('r', "140"));
-    for (client, target) in
-        [("203.0.113.7:40000", "192.168.77.2:80"), ("[2001:db8::7]:40000", "[fd77::2]:80")]
-    {
-        let client: SocketAddr = client.parse().unwrap();
-        let target: SocketAddr = target.parse().unwrap();
-        let call = || reach_in_the_name_of(client, 1400, target);
-        let outcome = pod.namespace.run_as(Owner { uid: 0, gid: 1337 }, call).unwrap();
-        let ConnectionOutcome::Answered(answer) = outcome else { panic!("{client}: {outcome:?}") };
-        assert_eq!((answer.by.as_str(), answer.client), ("pod:80", client.ip().to_string()));
+    for settings in tproxy_variants() {
+        let pod = Pod::create();
+        pod.init(&settings);
+        for (client, target) in
+            [("203.0.113.7:40000", "192.168.77.2:80"), ("[2001:db8::7]:40000", "[fd77::2]:80")]
+        {
+            let outcome = call_as_client(&pod, client, target);
+            let ConnectionOutcome::Answered(answer) = outcome else {
+                panic!("{client} {settings:?}: {outcome:?}")
+            };
+            let client: SocketAddr = client.parse().unwrap();
+            assert_eq!((answer.by.as_str(), answer.client), ("pod:80", client.ip().to_string()));
+        }
     }
+}
+
+#[test]
+fn icmp_errors_about_calls_as_client_reach_the_proxy() {
+    for settings in tproxy_variants() {
+        let pod = Pod::create();
+        pod.init(&settings);
+        let mut nft = Command::new("nft");
+        pod.namespace.output(nft.args(["-f", "-"]), REJECTED).expect(REJECTED);
+        for (client, target) in
+            [("203.0.113.7:40000", "192.168.77.2:80"), ("[2001:db8::7]:40000", "[fd77::2]:80")]
+        {
+            let outcome = call_as_client(&pod, client, target);
+            let refused = "Connection refused (os error 111)";
+            let refused = ConnectionOutcome::Failed(refused.to_owned());
+            assert_eq!(outcome, refused, "{client} {settings:?}");
+        }
+    }
+}
+
+/// Calls as the proxy does, from the client's address with the mark of TPROXY.
+fn call_as_client(pod: &Pod, client: &str, target: &str) -> ConnectionOutcome {
+    let client: SocketAddr = client.parse().unwrap();
+    let target: SocketAddr = target.parse().unwrap();
+    let call = || reach_in_the_name_of(client, 1400, target);
+    pod.namespace.run_as(Owner { uid: 0, gid: 1337 }, call).unwrap()
+}
+
+fn tproxy_variants() -> Vec<Settings> {
+    let tproxy = Settings::injected_dual().with('m', "TPROXY").with('t', "1400").with('r', "140");
+    let dropping = tproxy.clone().with_switch("--drop-invalid");
+    let mut variants = vec![tproxy.clone(), dropping.clone()];
+    for excluded in ["lo", "eth0", "lo,eth0"] {
+        variants.push(tproxy.clone().with('c', excluded));
+        variants.push(dropping.clone().with('c', excluded));
+        variants.push(dropping.clone().with('c', excluded).by_iptables("nft"));
+    }
+    variants.push(tproxy.by_iptables("legacy"));
+    variants
 }
 
 #[test]
@@ -148,6 +191,32 @@ fn traffic_from_virtual_interfaces_is_outbound() {
 }
 
 #[test]
+fn virtual_interfaces_decide_as_output() {
+    let excluding = || {
+        let settings = Settings::injected_dual().with('k', "net1").with('o', "443");
+        settings.with('x', "192.168.99.0/25,fd99::/16").with('i', "").with('q', "80,8080")
+    };
+    let ranges = excluding().with('x', "").with('i', "192.168.0.0/16").with('q', "443,8500");
+    for (settings, expected) in [
+        (excluding().with('x', ""), ["15001", "15001", "443", "8500"]),
+        (excluding(), ["80", "80", "443", "8500"]),
+        (ranges, ["15001", "80", "443", "15001"]),
+    ] {
+        let tproxy = settings.clone().with('m', "TPROXY");
+        let iptables = settings.clone().by_iptables("nft");
+        for settings in [settings, tproxy, iptables] {
+            let pod = Pod::create();
+            pod.init(&settings);
+            let targets =
+                ["192.168.99.2:80", "[fd99::2]:80", "192.168.99.2:443", "192.168.99.2:8500"];
+            for (target, port) in targets.into_iter().zip(expected) {
+                check(&pod, &[(World, Tcp, target, &format!("pod:{port} {target}"))]);
+            }
+        }
+    }
+}
+
+#[test]
 fn users_are_excluded_by_range_port_and_protocol() {
     let pod = Pod::create();
     let users = "--exclude-outbound-for-uids=2000-2999,4000;tcp:80,8000-9000:5000;udp:*:6000";
@@ -193,3 +262,10 @@ fn skip_rule_apply_changes_nothing() {
     pod.init(&Settings::injected_dual().with('m', "TPROXY").with_switch("--skip-rule-apply"));
     assert_eq!(pod.dump(), before);
 }
+
+const REJECTED: &str = "table inet rejecting {
+    chain input {
+        type filter hook input priority 0
+        tcp dport 80 reject with icmpx port-unreachable
+    }
+}";

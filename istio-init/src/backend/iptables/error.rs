@@ -9,6 +9,8 @@ use super::listing::Change;
 use crate::netlink::errno_hint::{Cause, missing_privilege};
 use crate::netlink::error::KernelError;
 use crate::netlink::privileges::{Capability, CapabilityState, Privileges};
+use crate::plan::Table;
+use crate::render::iptables::table_name;
 use crate::types::family::Family;
 use crate::types::iptables_variant::Variant;
 
@@ -71,20 +73,22 @@ pub enum IptablesError {
         program: &'static str,
     },
     /// A table cannot be listed.
-    #[error("`{program} -t {table} -S` fails: {reason}\nhint: run it in the pod to see why")]
+    #[error("`{program} -t {table} -S` fails: {reason}{hint}")]
     List {
         /// The program.
         program: &'static str,
         /// The table.
         table: &'static str,
-        /// The error, as far as it is known.
+        /// The program's error.
         reason: String,
+        /// Remedy.
+        hint: String,
     },
     /// Each listing differs from the one before.
     #[error("other processes keep changing the rules of iptables")]
     Unsettled,
     /// Legacy tables exist, and no program can list them.
-    #[error("{0}\nhint: run `iptables-legacy -S` in the pod to see why it fails")]
+    #[error("{0}")]
     Unreadable(String),
     /// The program rejects a rule, and the kernel discards the change of its table.
     #[error("{program} rejects{step}{origin}: {reason}{hint}")]
@@ -131,8 +135,22 @@ pub(super) fn refusal(
         Some(reason) => reason,
         None => status.to_string(),
     };
-    let hint = hint(stderr, privileges).map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-    IptablesError::Refused { program, step, origin, reason, hint }
+    IptablesError::Refused { program, step, origin, reason, hint: hint(stderr, privileges) }
+}
+
+/// Builds the error from the output of a failed `iptables -S`.
+pub(super) fn not_listed(
+    program: &'static str,
+    table: Table,
+    status: ExitStatus,
+    stderr: &str,
+) -> IptablesError {
+    IptablesError::List {
+        program,
+        table: table_name(table),
+        reason: reason(stderr).unwrap_or_else(|| status.to_string()),
+        hint: hint(stderr, Privileges::current()),
+    }
 }
 
 /// Returns the number in `line 12 failed`, `Error occurred at line: 12`, or `line 12: RULE_APPEND
@@ -168,7 +186,12 @@ fn without_name(line: &str) -> &str {
     }
 }
 
-fn hint(stderr: &str, privileges: Privileges) -> Option<String> {
+/// Returns a line with the remedy; empty for an unknown error.
+fn hint(stderr: &str, privileges: Privileges) -> String {
+    remedy(stderr, privileges).map(|hint| format!("\nhint: {hint}")).unwrap_or_default()
+}
+
+fn remedy(stderr: &str, privileges: Privileges) -> Option<String> {
     let has = |text: &str| stderr.contains(text);
     if let Some(name) = between(stderr, "Extension ", " revision") {
         return Some(missing_extension(name));

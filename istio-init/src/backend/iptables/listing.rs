@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::backend::foreign;
+use crate::backend::foreign::Effect;
 use crate::plan::Table;
 use crate::render::iptables::{COMMENT, Line, Section, is_our_chain, table_name};
 
@@ -47,6 +49,15 @@ impl Listing {
     pub(super) fn rules_of<'a>(&'a self, chain: &'a str) -> impl Iterator<Item = &'a str> {
         let rules = self.lines.iter().filter_map(|line| rule_of(line));
         rules.filter(move |(of, _)| *of == chain).map(|(_, rule)| rule)
+    }
+
+    /// True if a foreign rule of the chain can decide before own rules do.
+    pub(super) fn can_decide(&self, chain: &str) -> bool {
+        let effects = |name: &str| {
+            let foreign = self.rules_of(name).take_while(|rule| !is_entry_rule(rule));
+            foreign.map(effect).collect()
+        };
+        foreign::can_decide(&effects, chain, self.rules_of(chain).any(is_entry_rule))
     }
 
     /// True if the listing has the section's chains and rules in order, and no other own rule.
@@ -130,7 +141,21 @@ fn rule_of(line: &str) -> Option<(&str, &str)> {
     line.strip_prefix("-A ").and_then(|rest| rest.split_once(' '))
 }
 
-fn is_entry_rule(rule: &str) -> bool {
+/// Returns the effect of a rule. A target that is no chain has no rules.
+fn effect(rule: &str) -> Effect {
+    let words = words(rule);
+    let target = words.windows(2).find(|pair| pair[0] == "-j" || pair[0] == "-g");
+    let Some([option, target]) = target else {
+        return Effect::Continue;
+    };
+    let is_untracked = words.iter().any(|word| word == "--notrack");
+    foreign::target_effect(target, is_untracked).unwrap_or_else(|| {
+        let to = target.clone();
+        if option == "-g" { Effect::Goto(to) } else { Effect::Jump(to) }
+    })
+}
+
+pub(super) fn is_entry_rule(rule: &str) -> bool {
     let words = words(rule);
     words.windows(2).any(|pair| match &*pair[0] {
         "-j" | "-g" => is_our_chain(&pair[1]),
@@ -246,6 +271,25 @@ mod tests {
             ("-p tcp -j RETURN", "-j RETURN"),
         ] {
             assert_ne!(terms(one), terms(other));
+        }
+    }
+
+    #[test]
+    fn foreign_rules_before_own_ones_decide() {
+        for (rules, decides) in [
+            ("-A OUTPUT -p tcp -j ACCEPT\n-A OUTPUT -j ISTIO_OUTPUT", true),
+            ("-A OUTPUT -p tcp -j ACCEPT", false),
+            ("-A OUTPUT -j ISTIO_OUTPUT\n-A OUTPUT -p tcp -j DNAT --to-destination :1", false),
+            ("-A OUTPUT -p tcp -j DNAT --to-destination :1", true),
+            ("-A OUTPUT -j OTHERS\n-A OTHERS -j REDIRECT --to-ports 1", true),
+            ("-A OUTPUT -j OTHERS\n-A OTHERS -j LOG", false),
+            ("-A OUTPUT -p udp -j CT --zone 3", false),
+            ("-A OUTPUT -p udp -j CT --notrack", true),
+            ("-A OUTPUT -g OTHERS\n-A OUTPUT -j ISTIO_OUTPUT", true),
+            ("-A OUTPUT -m comment --comment \"istio-init --x\" -j RETURN", false),
+            ("-A OUTPUT -p tcp", false),
+        ] {
+            assert_eq!(listing(rules).can_decide("OUTPUT"), decides, "{rules}");
         }
     }
 

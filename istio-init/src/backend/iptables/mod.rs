@@ -17,11 +17,13 @@ use std::fmt;
 
 pub use error::IptablesError;
 
+use super::Installer;
+use super::foreign::{ForeignChain, last_priority};
 use super::nftables::iptables_tables::Tables;
 use crate::netlink::privileges::{Capability, CapabilityState, Privileges};
 use crate::netlink::socket::Socket;
-use crate::plan::Plan;
-use crate::render::iptables::{families, sections, table_name};
+use crate::plan::{Chain, Plan};
+use crate::render::iptables::{chain_name, families, sections, table_name};
 use crate::types::family::Family;
 use crate::types::iptables_variant::{IptablesBinaries, Variant};
 use crate::verify::Side;
@@ -119,6 +121,37 @@ pub fn observe(
 pub fn has_legacy() -> Result<(bool, Vec<String>), IptablesError> {
     let (removals, unknown) = legacy_removals(&read_tables()?);
     Ok((!removals.is_empty(), warnings(&unknown)))
+}
+
+/// Returns the chains of iptables-legacy that can decide before the rules of a plan. Tables that
+/// cannot be listed are left out.
+pub fn foreign_legacy_chains(plan: &Plan) -> Vec<ForeignChain> {
+    let (Some(binaries), Ok(tables)) = (IptablesBinaries::find(Variant::Legacy), read_tables())
+    else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for family in families(plan) {
+        for listing in listings(binaries, family, &tables).unwrap_or_default() {
+            for chain in [Chain::Prerouting, Chain::Output] {
+                let (Some(base), name) = (chain.base(listing.table), chain_name(chain)) else {
+                    continue;
+                };
+                let is_early = last_priority(plan, base.hook).is_some_and(|it| base.priority <= it);
+                if is_early && listing.can_decide(&name) {
+                    found.push(ForeignChain {
+                        owner: Installer::Iptables(Variant::Legacy),
+                        family: Some(family),
+                        table: table_name(listing.table).to_owned(),
+                        chain: name,
+                        hook: base.hook,
+                        priority: base.priority,
+                    });
+                }
+            }
+        }
+    }
+    found
 }
 
 /// Removes the rules that iptables-legacy installed. Returns warnings about tables that cannot be

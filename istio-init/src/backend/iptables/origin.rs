@@ -32,6 +32,9 @@ fn builtin_chain_origin(table: Table, matches: &[Match], verdict: Verdict) -> Or
         Verdict::Jump(Chain::Inbound) => Origin::Flag(Flag::InboundPorts),
         Verdict::Jump(Chain::Dns) => Origin::Flag(Flag::RedirectDns),
         Verdict::Jump(Chain::Drop) => Origin::Flag(Flag::DropInvalid),
+        Verdict::Jump(Chain::Redirect) if has(matches, is_port) => {
+            Origin::Flag(Flag::OutboundPorts)
+        }
         Verdict::Jump(Chain::Redirect) => Origin::Flag(Flag::KubeVirtInterfaces),
         Verdict::SetPacketMark(_) => owner(matches).unwrap_or(Origin::Loopback),
         Verdict::SaveMark | Verdict::RestoreMark => Origin::Flag(Flag::InboundTproxyMark),
@@ -48,9 +51,7 @@ fn inbound_origin(table: Table, matches: &[Match], verdict: Verdict) -> Origin {
     match verdict {
         _ if table == Table::Raw => dns_origin(matches),
         Verdict::Return if has(matches, is_to_tunnel) => Origin::Flag(Flag::InboundTunnelPort),
-        Verdict::Return if has(matches, |it| matches!(it, Field::DestinationPort(..))) => {
-            Origin::Flag(Flag::LocalExcludePorts)
-        }
+        Verdict::Return if has(matches, is_port) => Origin::Flag(Flag::LocalExcludePorts),
         Verdict::Return if has(matches, |it| matches!(it, Field::InInterface(_))) => {
             Origin::Loopback
         }
@@ -60,7 +61,7 @@ fn inbound_origin(table: Table, matches: &[Match], verdict: Verdict) -> Origin {
 }
 
 fn outbound_origin(matches: &[Match], verdict: Verdict) -> Origin {
-    let has_ports = has(matches, |field| matches!(field, Field::DestinationPort(..)));
+    let has_ports = has(matches, is_port);
     let is_loopback = |field: &Field| match field {
         Field::Destination(ranges) => ranges.first().address().is_loopback(),
         Field::OutInterface(_) | Field::Source(_) => true,
@@ -102,6 +103,10 @@ fn owner(matches: &[Match]) -> Option<Origin> {
         Field::OwnerGid(_) => Some(Origin::Flag(Flag::ProxyGid)),
         _ => None,
     })
+}
+
+fn is_port(field: &Field) -> bool {
+    matches!(field, Field::DestinationPort(..))
 }
 
 fn has(matches: &[Match], is_it: impl Fn(&Field) -> bool) -> bool {

@@ -1,14 +1,14 @@
 //! Parser of listed iptables rules: the reverse of `render::iptables`.
 //!
-//! Understands the rules of this program and of Istio's. A foreign rule is parsed if a plan can
-//! express it. If not, it is left out in the kernel's chains and reported in own chains.
+//! Understands the rules of this program and of Istio's. A foreign rule is left out in the kernel's
+//! chains, and reported in own chains unless a plan can express it.
 
 use std::str::FromStr;
 
-use super::listing::{Listing, mark, words};
+use super::listing::{Listing, is_entry_rule, mark, words};
 use super::origin::default_origin;
 use crate::plan::{
-    AnyOf, Chain, ConnectionState, Field, Match, Origin, Rule, Table, Verdict, Zone,
+    AnyOf, Chain, ConnectionState, Field, Match, Origin, Rule, Table, Verdict, Zone, ZoneDirection,
 };
 use crate::render::iptables::{COMMENT, chain_name};
 use crate::types::cidr::Cidr;
@@ -69,15 +69,32 @@ fn rules(
     let name = chain_name(chain);
     let mut found = Vec::new();
     for text in listing.rules_of(&name) {
+        let is_base = chain.base(listing.table).is_some();
         match rule(listing.table, chain, text) {
-            Some(rule) => found.push(ObservedRule::Ours(rule)),
-            None if chain.base(listing.table).is_some() => {
+            Some(rule) if !is_base || is_entry_rule(text) || is_istios(&rule) => {
+                found.push(ObservedRule::Ours(rule));
+            }
+            _ if is_base => {
                 left_out.push(format!("{family}: -A {name} {text}"));
             }
-            None => found.push(ObservedRule::Foreign(format!("{family}: -A {name} {text}"))),
+            _ => found.push(ObservedRule::Foreign(format!("{family}: -A {name} {text}"))),
         }
     }
     found
+}
+
+/// True if Istio's program adds such a rule to the kernel's chains, without a comment.
+fn is_istios(rule: &Rule) -> bool {
+    let is_interface =
+        |it: &Match| matches!(it.field, Field::InInterface(_) | Field::OutInterface(_));
+    let has_mark = |it: &Match| matches!(it.field, Field::PacketMark(_) | Field::ConnectionMark(_));
+    match rule.verdict {
+        Verdict::Return if rule.matches.iter().any(has_mark) => rule.table == Table::Mangle,
+        Verdict::Return => matches!(&*rule.matches, [only] if is_interface(only)),
+        Verdict::SaveMark | Verdict::RestoreMark => rule.matches.iter().any(has_mark),
+        Verdict::SetPacketMark(mark) => mark == Mark::OUTBOUND,
+        _ => false,
+    }
 }
 
 /// Merges the rules of two families: rules in the same order in both become one.
@@ -132,7 +149,7 @@ struct Reader {
     port: Option<String>,
     mark: Option<String>,
     saves: Option<bool>,
-    zone: Option<String>,
+    zone: Option<(ZoneDirection, String)>,
 }
 
 impl Reader {
@@ -190,7 +207,8 @@ impl Reader {
             "--tproxy-mark" | "--set-xmark" => self.mark = Some(value.to_owned()),
             "--save-mark" => self.saves = Some(true),
             "--restore-mark" => self.saves = Some(false),
-            "--zone" => self.zone = Some(value.to_owned()),
+            "--zone" => self.zone = Some((ZoneDirection::Both, value.to_owned())),
+            "--zone-orig" => self.zone = Some((ZoneDirection::Original, value.to_owned())),
             "--nfmask" | "--ctmask" if value == "0xffffffff" => {}
             "--on-ip" if value.chars().all(|c| "0.:".contains(c)) => {}
             _ => return None,
@@ -212,8 +230,10 @@ impl Reader {
             "CONNMARK" => Verdict::RestoreMark,
             "CT" => {
                 let zones = [Zone::Upstream, Zone::Downstream];
-                let number: u16 = self.zone.as_deref()?.parse().ok()?;
-                Verdict::TrackIn(zones.into_iter().find(|zone| zone.number() == number)?)
+                let (direction, number) = self.zone.as_ref()?;
+                let number: u16 = number.parse().ok()?;
+                let zone = zones.into_iter().find(|zone| zone.number() == number)?;
+                Verdict::TrackIn(zone, *direction)
             }
             name => {
                 let is_target =
@@ -266,6 +286,8 @@ mod tests {
                 "-P OUTPUT ACCEPT
                  -N ISTIO_OUTPUT
                  -A OUTPUT -p tcp -m set --match-set others dst -j RETURN
+                 -A OUTPUT -p tcp -j ACCEPT
+                 -A OUTPUT -o net1 -j RETURN
                  -A OUTPUT -j ISTIO_OUTPUT
                  -A ISTIO_OUTPUT -s {own} -o lo -j RETURN
                  -A ISTIO_OUTPUT -o lo -m owner ! --uid-owner 1337 -j RETURN
@@ -281,6 +303,7 @@ mod tests {
         ];
         let (found, left_out) = observed(&listings);
         insta::assert_snapshot!(texts(&found).join("\n"), @r#"
+        add rule inet istio-proxy-nat output oifname "net1" counter return comment "--istio-exclude-interfaces"
         add rule inet istio-proxy-nat output counter jump istio-output comment "capture"
         add rule inet istio-proxy-nat istio-output ip saddr 127.0.0.6/32 oifname "lo" counter return comment "loopback"
         add rule inet istio-proxy-nat istio-output ip6 saddr ::6/128 oifname "lo" counter return comment "loopback"
@@ -291,7 +314,7 @@ mod tests {
         IPv4: -A ISTIO_OUTPUT -m mark --mark 0x539/0xff -j RETURN
         IPv6: -A ISTIO_OUTPUT -m mark --mark 0x539/0xff -j RETURN
         "#);
-        assert_eq!(left_out.len(), 2);
+        assert_eq!(left_out.len(), 4);
     }
 
     #[test]
@@ -310,6 +333,7 @@ mod tests {
             "-j REDIRECT --to-ports 0",
             "-j MARK --set-xmark 0x0/0xffffffff",
             "-j CT --zone 70000",
+            "-j CT --zone-orig 3",
             "-m comment --comment \"",
         ] {
             assert_eq!(rule(Table::Nat, Chain::Outbound, text), None, "{text}");

@@ -3,18 +3,17 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::Receiver;
 use std::thread;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ::iptables::IPTables;
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::error::IptablesError;
-use super::error::refusal;
+use super::error::{IptablesError, not_listed, refusal};
 use super::listing::{Change, Listing};
 use crate::netlink::privileges::Privileges;
-use crate::netlink::timeout::{TIMEOUT, begin};
+use crate::netlink::timeout::{BETWEEN_LOOKS, TIMEOUT, begin, wait};
 use crate::plan::Table;
 use crate::render::iptables::table_name;
 use crate::types::family::Family;
@@ -22,17 +21,10 @@ use crate::types::iptables_variant::{IptablesBinaries, Variant};
 
 /// A listing in progress.
 pub(super) struct Running {
-    program: &'static str,
+    binaries: IptablesBinaries,
+    family: Family,
     table: Table,
-    lines: Receiver<Result<Vec<String>, Failed>>,
-}
-
-/// A listing that failed.
-enum Failed {
-    /// The program cannot be started.
-    Start(io::Error),
-    /// Other error.
-    Other(String),
+    lines: JoinHandle<Option<Vec<String>>>,
 }
 
 /// Starts to list an existing table.
@@ -45,34 +37,33 @@ pub(super) fn start(
     let name = table_name(table);
     // Skips the library's version checks; it waits for the lock without a limit.
     let iptables = IPTables { cmd: program, has_check: true, has_wait: true, is_numeric: false };
-    let list = move || {
-        iptables.list_table(name).map_err(|error| match error.downcast::<io::Error>() {
-            Ok(error) => Failed::Start(*error),
-            Err(error) => Failed::Other(error.to_string()),
-        })
-    };
+    let list = move || iptables.list_table(name).ok();
     let lines = begin(list).map_err(|source| IptablesError::Start { program, source })?;
-    Ok(Running { program, table, lines })
+    Ok(Running { binaries, family, table, lines })
 }
 
 impl Running {
     /// Waits for the listing.
     pub(super) fn wait(self) -> Result<Listing, IptablesError> {
-        let Self { program, table, lines } = self;
-        let error =
-            |reason: String| IptablesError::List { program, table: table_name(table), reason };
-        let listed = lines.recv_timeout(TIMEOUT).ok();
-        let lines =
-            listed.ok_or(IptablesError::Stuck { program })?.map_err(|failed| match failed {
-                Failed::Start(source) => IptablesError::Start { program, source },
-                Failed::Other(reason) => error(reason),
-            })?;
-        // A failed program prints nothing, and the library does not report it. Each table has
-        // chains.
+        let Self { binaries, family, table, lines } = self;
+        let program = binaries.list_program(family);
+        let lines = wait(lines).ok_or(IptablesError::Stuck { program })?.unwrap_or_default();
+        // A failed program prints nothing, and the library drops its error. Each table has chains.
         if !lines.iter().any(|line| line.starts_with("-P ")) {
-            return Err(error("it lists no chain".to_owned()));
+            return Err(listing_error(binaries, family, table));
         }
         Ok(Listing { table, lines })
+    }
+}
+
+/// Lists a table again for the program's own error.
+fn listing_error(binaries: IptablesBinaries, family: Family, table: Table) -> IptablesError {
+    let program = binaries.list_program(family);
+    let mut command = Command::new(program);
+    command.args(["-t", table_name(table), "-S"]).stdin(Stdio::null());
+    match finished(binaries.variant, program, command) {
+        Err(error) => error,
+        Ok((status, stderr)) => not_listed(program, table, status, &stderr),
     }
 }
 
@@ -87,13 +78,29 @@ pub(super) fn restore(
 ) -> Result<(), IptablesError> {
     let program = binaries.restore_program(family);
     let mut command = Command::new(program);
-    command.arg("--noflush").env("LC_ALL", "C");
-    if binaries.variant == Variant::Legacy {
+    let input = file_of(&change.text);
+    command
+        .arg("--noflush")
+        .stdin(input.map_err(|source| IptablesError::Start { program, source })?);
+    let (status, stderr) = finished(binaries.variant, program, command)?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(refusal(program, change, status, &stderr, Privileges::current()))
+}
+
+/// Runs a program to its end. Returns its status and its error messages.
+fn finished(
+    variant: Variant,
+    program: &'static str,
+    mut command: Command,
+) -> Result<(ExitStatus, String), IptablesError> {
+    if variant == Variant::Legacy {
         command.arg(format!("--wait={}", LOCK_TIMEOUT.as_secs()));
     }
     let start = |source| IptablesError::Start { program, source };
     let mut errors = file_of("").map_err(start)?;
-    command.stdin(file_of(&change.text).map_err(start)?).stdout(Stdio::null());
+    command.env("LC_ALL", "C").stdout(Stdio::null());
     command.stderr(errors.try_clone().map_err(start)?);
     let mut child = command.spawn().map_err(start)?;
     let Some(status) = ended(&mut child).map_err(start)? else {
@@ -101,17 +108,13 @@ pub(super) fn restore(
         let _ = child.kill();
         return Err(IptablesError::Stuck { program });
     };
-    if status.success() {
-        return Ok(());
-    }
     let mut stderr = Vec::new();
     errors.rewind().and_then(|()| errors.read_to_end(&mut stderr)).map_err(start)?;
-    let stderr = String::from_utf8_lossy(&stderr);
+    let stderr = String::from_utf8_lossy(&stderr).into_owned();
     if status.code() == Some(NOT_LOADED) {
         return Err(IptablesError::Broken { program, reason: stderr.trim().to_owned() });
     }
-    let privileges = Privileges::current();
-    Err(refusal(program, change, status, &stderr, privileges))
+    Ok((status, stderr))
 }
 
 /// Creates an in-memory file with the text.
@@ -139,5 +142,3 @@ const NOT_LOADED: i32 = 127;
 /// Time that a legacy program waits for the lock of iptables, as in Istio; shorter than
 /// [`TIMEOUT`].
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
-/// Shorter than a run of such a program.
-const BETWEEN_LOOKS: Duration = Duration::from_micros(500);

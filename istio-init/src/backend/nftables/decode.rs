@@ -4,13 +4,13 @@
 //! names of its expressions.
 
 use super::expression::{
-    ACCEPT, BITWISE_MASK, CODE, CODE_CHAIN, COMPARE_OPERATOR, COMPARE_VALUE, CONNECTION_KEY,
-    CONNECTION_MARK, CONNECTION_SOURCE, CONNECTION_STATE, CONNECTION_TARGET, CONNECTION_ZONE,
-    DESTINATION_PORT, DROP, EQUAL, IMMEDIATE_VALUE, JUMP, META_FAMILY, META_IN_NAME, META_KEY,
-    META_MARK, META_OUT_NAME, META_PROTOCOL, META_SOCKET_GID, META_SOCKET_UID, META_SOURCE,
-    META_TARGET, NETWORK_HEADER, NOT_EQUAL, PAYLOAD_BASE, PAYLOAD_OFFSET, RANGE_FROM,
-    RANGE_OPERATOR, RANGE_TO, RETURN, SOURCE_PORT, STATE_ESTABLISHED, STATE_INVALID, STATE_RELATED,
-    TRANSPORT_HEADER, VERDICT,
+    ACCEPT, BITWISE_MASK, CODE, CODE_CHAIN, COMPARE_OPERATOR, COMPARE_VALUE, CONNECTION_DIRECTION,
+    CONNECTION_KEY, CONNECTION_MARK, CONNECTION_SOURCE, CONNECTION_STATE, CONNECTION_TARGET,
+    CONNECTION_ZONE, DESTINATION_PORT, DROP, EQUAL, IMMEDIATE_VALUE, JUMP, META_FAMILY,
+    META_IN_NAME, META_KEY, META_MARK, META_OUT_NAME, META_PROTOCOL, META_SOCKET_GID,
+    META_SOCKET_UID, META_SOURCE, META_TARGET, NETWORK_HEADER, NOT_EQUAL, ORIGINAL, PAYLOAD_BASE,
+    PAYLOAD_OFFSET, RANGE_FROM, RANGE_OPERATOR, RANGE_TO, RETURN, SOURCE_PORT, STATE_ESTABLISHED,
+    STATE_INVALID, STATE_RELATED, TRANSPORT_HEADER, VERDICT,
 };
 use crate::netlink::attribute_value::{
     Element, address, comment, interface, mark, number, parsed, ports, several, single, text,
@@ -20,7 +20,9 @@ use crate::netlink::nf_tables::{
     EXPRESSION_DATA, EXPRESSION_NAME, LOOKUP_FLAGS, LOOKUP_SET, RULE_CHAIN, RULE_EXPRESSIONS,
     RULE_USER_DATA, VALUE,
 };
-use crate::plan::{AnyOf, ConnectionState, Field, Match, Origin, Rule, Table, Verdict, Zone};
+use crate::plan::{
+    AnyOf, ConnectionState, Field, Match, Origin, Rule, Table, Verdict, Zone, ZoneDirection,
+};
 use crate::types::cidr::Cidr;
 use crate::types::family::Family;
 use crate::types::owner::UidRange;
@@ -100,7 +102,7 @@ impl<'a> Decoder<'a> {
             },
             "ct" => match (number(data, CONNECTION_TARGET), number(data, CONNECTION_SOURCE)) {
                 (Some(_), None) => self.load(Loaded::Connection(number(data, CONNECTION_KEY)?)),
-                (None, Some(_)) => self.set_connection(number(data, CONNECTION_KEY)?)?,
+                (None, Some(_)) => self.set_connection(data)?,
                 _ => return None,
             },
             "payload" => {
@@ -158,14 +160,19 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn set_connection(&mut self, key: u32) -> Option<()> {
-        match (&self.loaded, key) {
+    fn set_connection(&mut self, data: &[u8]) -> Option<()> {
+        match (&self.loaded, number(data, CONNECTION_KEY)?) {
             (Loaded::Meta(META_MARK), CONNECTION_MARK) => self.decide(Verdict::SaveMark),
             (Loaded::Value(bytes), CONNECTION_ZONE) => {
                 let number = u16::from_ne_bytes(bytes.as_slice().try_into().ok()?);
                 let zones = [Zone::Upstream, Zone::Downstream];
                 let zone = zones.into_iter().find(|zone| zone.number() == number)?;
-                self.decide(Verdict::TrackIn(zone))
+                let direction = match attribute(data, CONNECTION_DIRECTION) {
+                    None => ZoneDirection::Both,
+                    Some([ORIGINAL]) => ZoneDirection::Original,
+                    Some(_) => return None,
+                };
+                self.decide(Verdict::TrackIn(zone, direction))
             }
             _ => None,
         }

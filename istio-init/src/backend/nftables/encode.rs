@@ -6,16 +6,16 @@
 use super::expression::{
     ACCEPT, ANY_FAMILY, BITWISE_LENGTH, BITWISE_MASK, BITWISE_OPERATION, BITWISE_SOURCE,
     BITWISE_TARGET, BITWISE_XOR, CODE, CODE_CHAIN, COMPARE_OPERATOR, COMPARE_REGISTER,
-    COMPARE_VALUE, CONNECTION_KEY, CONNECTION_MARK, CONNECTION_SOURCE, CONNECTION_STATE,
-    CONNECTION_TARGET, CONNECTION_ZONE, DESTINATION_PORT, DROP, EQUAL, IMMEDIATE_TARGET,
-    IMMEDIATE_VALUE, INTERFACE_NAME_SIZE, JUMP, MASK_AND_XOR, META_FAMILY, META_IN_NAME, META_KEY,
-    META_MARK, META_OUT_NAME, META_PROTOCOL, META_SOCKET_GID, META_SOCKET_UID, META_SOURCE,
-    META_TARGET, NETWORK_HEADER, NOT_EQUAL, ORDER_LENGTH, ORDER_OPERATION, ORDER_SIZE,
-    ORDER_SOURCE, ORDER_TARGET, PAYLOAD_BASE, PAYLOAD_LENGTH, PAYLOAD_OFFSET, PAYLOAD_TARGET,
-    RANGE_FROM, RANGE_OPERATOR, RANGE_REGISTER, RANGE_TO, REDIR_FLAGS, REDIR_HIGHEST_PORT,
-    REDIR_LOWEST_PORT, REDIR_TO_PORT, REGISTER, RETURN, SOURCE_PORT, STATE_ESTABLISHED,
-    STATE_INVALID, STATE_RELATED, TO_NETWORK, TPROXY_FAMILY, TPROXY_PORT, TRANSPORT_HEADER,
-    VERDICT, VERDICT_REGISTER,
+    COMPARE_VALUE, CONNECTION_DIRECTION, CONNECTION_KEY, CONNECTION_MARK, CONNECTION_SOURCE,
+    CONNECTION_STATE, CONNECTION_TARGET, CONNECTION_ZONE, DESTINATION_PORT, DROP, EQUAL,
+    IMMEDIATE_TARGET, IMMEDIATE_VALUE, INTERFACE_NAME_SIZE, JUMP, MASK_AND_XOR, META_FAMILY,
+    META_IN_NAME, META_KEY, META_MARK, META_OUT_NAME, META_PROTOCOL, META_SOCKET_GID,
+    META_SOCKET_UID, META_SOURCE, META_TARGET, NETWORK_HEADER, NOT_EQUAL, ORDER_LENGTH,
+    ORDER_OPERATION, ORDER_SIZE, ORDER_SOURCE, ORDER_TARGET, ORIGINAL, PAYLOAD_BASE,
+    PAYLOAD_LENGTH, PAYLOAD_OFFSET, PAYLOAD_TARGET, RANGE_FROM, RANGE_OPERATOR, RANGE_REGISTER,
+    RANGE_TO, REDIR_FLAGS, REDIR_HIGHEST_PORT, REDIR_LOWEST_PORT, REDIR_TO_PORT, REGISTER, RETURN,
+    SOURCE_PORT, STATE_ESTABLISHED, STATE_INVALID, STATE_RELATED, TO_NETWORK, TPROXY_FAMILY,
+    TPROXY_PORT, TRANSPORT_HEADER, VERDICT, VERDICT_REGISTER,
 };
 use super::set;
 use crate::netlink::message::{Attributes, family_number};
@@ -23,7 +23,7 @@ use crate::netlink::nf_tables::{
     EXPRESSION_DATA, EXPRESSION_NAME, LIST_ELEMENT, LOOKUP_FLAGS, LOOKUP_REGISTER, LOOKUP_SET,
     LOOKUP_SET_ID, VALUE,
 };
-use crate::plan::{AnyOf, ConnectionState, Field, Match, Rule, Span, Verdict, Zone};
+use crate::plan::{AnyOf, ConnectionState, Field, Match, Rule, Span, Verdict, Zone, ZoneDirection};
 use crate::types::cidr::Cidr;
 use crate::types::family::Family;
 use crate::types::interface::InterfaceName;
@@ -240,13 +240,16 @@ impl Expressions<'_, '_> {
             Verdict::SetPacketMark(mark) => self.set_packet_mark(mark),
             Verdict::SaveMark => {
                 self.meta(META_MARK);
-                self.set_connection(CONNECTION_MARK);
+                self.add("ct", |ct| {
+                    ct.number(CONNECTION_KEY, CONNECTION_MARK);
+                    ct.number(CONNECTION_SOURCE, REGISTER);
+                });
             }
             Verdict::RestoreMark => {
                 self.connection(CONNECTION_MARK);
                 self.set_meta(META_MARK);
             }
-            Verdict::TrackIn(zone) => self.track_in(zone),
+            Verdict::TrackIn(zone, direction) => self.track_in(zone, direction),
         }
     }
 
@@ -261,9 +264,15 @@ impl Expressions<'_, '_> {
         self.set_meta(META_MARK);
     }
 
-    fn track_in(&mut self, zone: Zone) {
+    fn track_in(&mut self, zone: Zone, direction: ZoneDirection) {
         self.immediate(REGISTER, |data| data.bytes(VALUE, &zone.number().to_ne_bytes()));
-        self.set_connection(CONNECTION_ZONE);
+        self.add("ct", |ct| {
+            ct.number(CONNECTION_KEY, CONNECTION_ZONE);
+            if direction == ZoneDirection::Original {
+                ct.bytes(CONNECTION_DIRECTION, &[ORIGINAL]);
+            }
+            ct.number(CONNECTION_SOURCE, REGISTER);
+        });
     }
 
     /// Clears the other bits of the register.
@@ -290,13 +299,6 @@ impl Expressions<'_, '_> {
         self.add("ct", |ct| {
             ct.number(CONNECTION_KEY, key);
             ct.number(CONNECTION_TARGET, REGISTER);
-        });
-    }
-
-    fn set_connection(&mut self, key: u32) {
-        self.add("ct", |ct| {
-            ct.number(CONNECTION_KEY, key);
-            ct.number(CONNECTION_SOURCE, REGISTER);
         });
     }
 

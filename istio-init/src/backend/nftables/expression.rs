@@ -41,10 +41,13 @@ pub(super) const DESTINATION_PORT: u32 = 2;
 // NFTA_CT_…, NFT_CT_… and the bits of a connection's state.
 pub(super) const CONNECTION_TARGET: u16 = 1;
 pub(super) const CONNECTION_KEY: u16 = 2;
+pub(super) const CONNECTION_DIRECTION: u16 = 3;
 pub(super) const CONNECTION_SOURCE: u16 = 4;
 pub(super) const CONNECTION_STATE: u32 = 0;
 pub(super) const CONNECTION_MARK: u32 = 3;
 pub(super) const CONNECTION_ZONE: u32 = 17;
+/// `IP_CT_DIR_ORIGINAL`.
+pub(super) const ORIGINAL: u8 = 0;
 pub(super) const STATE_INVALID: u32 = 1;
 pub(super) const STATE_ESTABLISHED: u32 = 2;
 pub(super) const STATE_RELATED: u32 = 4;

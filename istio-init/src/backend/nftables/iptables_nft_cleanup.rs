@@ -97,7 +97,7 @@ fn is_in_own_chain(rule: &Entry) -> bool {
 }
 
 /// True if the rule jumps to an own chain or has the own comment.
-fn is_entry_rule(rule: &Entry) -> bool {
+pub(super) fn is_entry_rule(rule: &Entry) -> bool {
     let list = rule.value(RULE_EXPRESSIONS).unwrap_or_default();
     let of_us = attributes(list).any(|element| {
         let data = attribute(element.value, EXPRESSION_DATA).unwrap_or_default();

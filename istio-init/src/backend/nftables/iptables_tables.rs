@@ -107,7 +107,12 @@ pub(crate) struct Entry(Vec<u8>);
 
 impl Entry {
     pub(crate) fn family(&self) -> Option<Family> {
-        family_from_number(*self.0.first()?)
+        family_from_number(self.family_number())
+    }
+
+    /// Returns the family's number, which is neither IPv4's nor IPv6's for tables of both.
+    pub(crate) fn family_number(&self) -> u8 {
+        self.0.first().copied().unwrap_or(UNSPECIFIED)
     }
 
     pub(crate) fn value(&self, kind: u16) -> Option<&[u8]> {

@@ -4,6 +4,7 @@ mod comparison;
 mod decode;
 mod encode;
 mod expression;
+mod foreign;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod installed;
@@ -20,6 +21,7 @@ use crate::plan::Plan;
 use installed::Installed;
 use transaction::{CommitOutcome, Transaction};
 
+pub use foreign::foreign_chains;
 pub use readback::{has_iptables_nft_rules, has_tables, observe};
 
 /// Replaces the rules of an earlier run with the plan, including those installed by iptables-nft.

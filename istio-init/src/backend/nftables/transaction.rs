@@ -278,7 +278,7 @@ fn modular_expressions(rule: &Rule) -> Vec<(&'static str, &'static str)> {
     let of_verdict = match rule.verdict {
         Verdict::RedirectTo(_) => Some(("redir", "nft_redir")),
         Verdict::DeliverTo(..) => Some(("tproxy", "nft_tproxy")),
-        Verdict::SaveMark | Verdict::RestoreMark | Verdict::TrackIn(_) => Some(CONNECTION),
+        Verdict::SaveMark | Verdict::RestoreMark | Verdict::TrackIn(..) => Some(CONNECTION),
         _ => None,
     };
     let of_matches = asks_connection.then_some(CONNECTION).filter(|it| Some(*it) != of_verdict);
