@@ -143,6 +143,8 @@ words! {
             Fixed("remove istio-proxy and annotation sidecar.istio.io/status from the pod to get a new proxy");
         PROBE_OF_THE_AGENT = "probe_of_the_agent", "A probe of the application calls a port of the agent, which does not answer it",
             Fixed("annotate the pod sidecar.istio.io/rewriteAppHTTPProbers=false to keep it");
+        PROBE_OF_THE_NODE = "probe_of_the_node", "A probe or hook has a `host` of the node's loopback, which the kubelet calls instead of the pod",
+            Fixed("leave host out: the kubelet then calls the pod");
         PROBE_PORT_UNKNOWN = "probe_port_unknown", "A probe names a port that its container does not have", None;
         NETWORK_LABEL = "network_label", "The name of the network cannot be the value of a label",
             Fixed("use a name that is a valid label value; the proxy gets this one, but the pod gets no label topology.istio.io/network");
