@@ -142,7 +142,38 @@ fn pod_templates_of_other_kinds_are_injected() {
     ];
     insta::assert_snapshot!("pod_template", folder.sessions(&shown, ""));
     let ran = folder.run(&["-f", "all.yaml"], "");
-    assert_eq!(ran.output.matches("sidecar.istio.io/status").count(), 4, "{}", ran.output);
+    assert_eq!(ran.output.matches("sidecar.istio.io/status").count(), 3, "{}", ran.output);
+}
+
+#[test]
+fn knative_objects_are_left_with_a_reason() {
+    let object = |kind: &str, template: &str| {
+        format!("apiVersion: serving.knative.dev/v1\nkind: {kind}\nspec: {template}\n")
+    };
+    let template = "{template: {spec: {containers: [{image: a}]}}}";
+    let list = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: serving.knative.dev/v1\n  \
+                kind: Service\n  spec: {template: {spec: {containers: [{image: a}]}}}\n";
+    let rule = "Service.serving.knative.dev=.spec.template";
+    for text in [
+        object("Service", template),
+        object("Configuration", template),
+        object("Revision", "{containers: [{image: a}]}"),
+        list.to_owned(),
+    ] {
+        let folder = Folder::with(&[("knative.yaml", &text)]);
+        let ran = folder.run(&["-f", "knative.yaml"], "");
+        assert_eq!((ran.code, &ran.output), (0, &text));
+        let hint = "(knative); hint: let the webhook inject its pods";
+        assert!(ran.messages.contains(hint), "{text}{}", ran.messages);
+        let strict = folder.run(&["-f", "knative.yaml", "--strict"], "");
+        assert_eq!((strict.code, &*strict.output), (1, ""));
+        let by_rule = folder.run(&["-f", "knative.yaml", "--pod-template", rule], "");
+        let is_service = text.contains("kind: Service");
+        assert_eq!(by_rule.output.contains("istio-proxy"), is_service, "{}", by_rule.output);
+    }
+    let route = object("Route", "{traffic: []}");
+    let ran = Folder::with(&[("route.yaml", &route)]).run(&["-f", "route.yaml", "--strict"], "");
+    assert_eq!((ran.code, &ran.output), (0, &route));
 }
 
 #[test]

@@ -177,6 +177,8 @@ words! {
     "`istioctl kube-inject`: an object stays as it is" {
         UNKNOWN_KIND = "unknown_kind", "An object of an unknown kind or API version has a pod template", Varies("the known versions, or the `--pod-template` to add");
         KIND_CASE = "kind_case", "The kind is a known one in another case", Varies("the kind to write");
+        KNATIVE = "knative", "An object of Knative has a pod template, and Knative rejects the fields of a sidecar there",
+            Fixed("let the webhook inject its pods: label the namespace, or the template with sidecar.istio.io/inject: \"true\"");
         NO_API_VERSION = "no_api_version", "A workload has no `apiVersion`", Varies("the version to write");
         NO_KIND = "no_kind", "A document has no `kind`", Fixed("write its apiVersion and kind");
         NO_LIST = "no_list", "The `items` of a `List` are not a list", Fixed("start each item with a dash");

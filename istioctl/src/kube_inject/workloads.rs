@@ -55,6 +55,11 @@ fn inject_all(
     let mut injections: Vec<(usize, &PodTemplate, Box<Injection>, json_patch::Patch)> = Vec::new();
     let (mut findings, mut errors) = (Vec::new(), Vec::new());
     for template in manifest.pods() {
+        if let Some(reason) = template.stays() {
+            let result = FindingResult::NotAWorkload(Some(reason));
+            findings.push(Finding { template: None, ..finding(document, template, result) });
+            continue;
+        }
         let (result, warnings) = match injected_template(inputs, manifest, template) {
             Ok(InjectionOutcome::Injected(mut injection)) => {
                 let warnings = std::mem::take(&mut injection.warnings);
@@ -75,16 +80,7 @@ fn inject_all(
                 (rejected, Vec::new())
             }
         };
-        let object = template.workload.clone();
-        findings.push(Finding {
-            document: document.number,
-            line: template.line,
-            object,
-            template: Some(template.path_in_object().to_owned()),
-            result,
-            warnings,
-            patch: None,
-        });
+        findings.push(Finding { warnings, ..finding(document, template, result) });
     }
     if !errors.is_empty() {
         return (Err(errors), findings);
@@ -106,6 +102,23 @@ fn inject_all(
         warn_of_lost_comments(manifest, document, text, &mut findings);
     }
     (text, findings)
+}
+
+/// Returns the finding for a pod template, without warnings.
+fn finding(
+    document: &manifest::Document<'_>,
+    template: &PodTemplate,
+    result: FindingResult,
+) -> Finding {
+    Finding {
+        document: document.number,
+        line: template.line,
+        object: template.workload.clone(),
+        template: Some(template.path_in_object().to_owned()),
+        result,
+        warnings: Vec::new(),
+        patch: None,
+    }
 }
 
 /// Injects a pod template.
