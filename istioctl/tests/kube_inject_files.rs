@@ -177,6 +177,39 @@ fn knative_objects_are_left_with_a_reason() {
 }
 
 #[test]
+fn quoted_strings_may_continue_in_any_column_any_number_of_times() {
+    let entries = |indent: &str, count: usize| {
+        (0..count).map(|n| format!("{indent}k{n}: 'first\n{indent}second'\n")).collect::<String>()
+    };
+    let annotated = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  annotations:\n{}spec:\n  \
+         containers:\n  - name: app\n    image: a\n",
+        entries("    ", 257)
+    );
+    let ran = Folder::with(&[("pod.yaml", &annotated)]).run(&["-f", "pod.yaml"], "");
+    assert_eq!(ran.code, 0, "{}", ran.messages);
+    let mut lines = ran.output.lines();
+    assert!(annotated.lines().all(|line| lines.any(|new| new == line)), "{}", ran.output);
+    assert!(ran.output.contains("istio-proxy"));
+    let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nspec:\n";
+    for (beside, warns) in [
+        (format!("{crd}{}", entries("  ", 400)), false),
+        // Only a document with pods is read strictly.
+        (format!("{crd}{}  k0: again\n", entries("  ", 400)), false),
+        (format!("{crd}  a: [\n"), true),
+    ] {
+        let text = format!("{beside}---\n{}", pod("web"));
+        let folder = Folder::with(&[("all.yaml", &text)]);
+        let ran = folder.run(&["-f", "all.yaml"], "");
+        assert_eq!(ran.code, 0, "{}", ran.messages);
+        assert!(ran.output.starts_with(&beside) && ran.output.contains("istio-proxy"));
+        assert_eq!(ran.messages.contains("(not_read)"), warns, "{}", ran.messages);
+        let strict = folder.run(&["-f", "all.yaml", "--strict"], "");
+        assert_eq!(strict.code, i32::from(warns), "{}", strict.messages);
+    }
+}
+
+#[test]
 fn forms_of_standard_output() {
     let service =
         "{\"kind\": \"Service\", \"port\": 080}\n---\n# nothing\n---\n{\"kind\": \"A\"}\n";

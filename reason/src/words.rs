@@ -182,6 +182,8 @@ words! {
         NO_API_VERSION = "no_api_version", "A workload has no `apiVersion`", Varies("the version to write");
         NO_KIND = "no_kind", "A document has no `kind`", Fixed("write its apiVersion and kind");
         NO_LIST = "no_list", "The `items` of a `List` are not a list", Fixed("start each item with a dash");
+        NOT_READ = "not_read", "A document is not YAML, and its kind holds no pod",
+            Fixed("correct the YAML before the file is applied");
         NO_OBJECT = "no_object", "A document is a list or a scalar", None;
     }
 }

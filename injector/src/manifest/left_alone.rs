@@ -29,7 +29,7 @@ type Surprise = (Reason, Option<PodTemplateRule>);
 impl Manifest<'_> {
     /// Returns the objects of the document that are not workloads of a known kind.
     pub fn left_alone(&self) -> Vec<LeftAlone> {
-        let Some(root) = &self.root else { return Vec::new() };
+        let Some(root) = &self.root else { return self.unread.iter().cloned().collect() };
         let mut found = Vec::new();
         let view = if self.value.is_null() { View::Text(root) } else { View::Value(&self.value) };
         let mut place = Vec::new();

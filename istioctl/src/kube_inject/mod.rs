@@ -55,7 +55,7 @@ pub(super) struct KubeInject {
     injection: InjectionFlags,
     /// Fail if an object is skipped although it looks like a workload: an unknown kind with a pod
     /// template, one of Knative, a kind in the wrong letter case, a workload without apiVersion, or
-    /// a document that is not an object
+    /// a document that is not YAML or not an object
     #[arg(long)]
     strict: bool,
 }
