@@ -226,6 +226,17 @@ fn annotation_json_errors_name_the_path() {
             "v has several sources: emptyDir, hostPath",
         ),
         (
+            volume,
+            r#"[{"name":"filters","comfigMap":{"name":"filters"}}]"#,
+            "[0] has the unknown field comfigMap; did you mean configMap?",
+        ),
+        (volume, r#"{"v":{"name":"w"}}"#, "v has no source, such as configMap or emptyDir"),
+        (
+            mount,
+            r#"{"v":{"mountPath":"/x","redonly":true}}"#,
+            "v has the unknown field redonly; did you mean readOnly?",
+        ),
+        (
             mount,
             r#"{"v":{"mountPath":"/x","readOnly":"yes"}}"#,
             "v.readOnly is a string, not true or false; leave the quotes out",
@@ -255,6 +266,17 @@ fn container_too_large_for_the_record_is_denied() {
     let error = outcome(&json!({}), &pod(&json!({}), &json!({"containers": own})), "").unwrap_err();
     let expected = "pod: container istio-proxy.env is a string, not a list";
     assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn field_of_a_later_kubernetes_version_gets_a_warning() {
+    let volumes = r#"[{"name":"v","configMap":{"name":"c","ofALaterVersion":1}}]"#;
+    let injection =
+        injected(&json!({}), &pod(&json!({"sidecar.istio.io/userVolume": volumes}), &json!({})));
+    let shown = warnings(&injection);
+    let start = "annotation sidecar.istio.io/userVolume of the pod has the unknown field \
+                 [0].configMap.ofALaterVersion (unknown_field)";
+    assert!(shown.len() == 1 && shown[0].starts_with(start), "{shown:?}");
 }
 
 #[test]

@@ -273,9 +273,7 @@ mod tests {
                     r#"{"v":{"name":"w","emptyDir":{}}}"#,
                     r#"[{"name":"v","emptyDir":{}}]"#,
                     r#"[{"emptyDir":{}}]"#,
-                    // Kubernetes turns a volume without a source into an emptyDir.
-                    r#"[{"name":"v"}]"#,
-                    r#"{"v":{"emptyDir":null}}"#,
+                    r#"[{"name":"v","configMap":{"name":"c","ofALaterVersion":1}}]"#,
                 ],
                 &[
                     "",
@@ -296,6 +294,13 @@ mod tests {
                     r#"{"v":{"name":null,"emptyDir":{}}}"#,
                     r#"{"v":{"$patch":"delete"}}"#,
                     r#"[{"name":"v","emptyDir":{},"HostPath":{"path":"/"}}]"#,
+                    // Kubernetes turns a volume without a source into an emptyDir.
+                    r#"[{"name":"v"}]"#,
+                    r#"{"v":{"emptyDir":null}}"#,
+                    r#"{"v":{"comfigMap":{"name":"c"}}}"#,
+                    r#"{"v":{"emptyDir":{},"mountPath":"/v"}}"#,
+                    r#"{"v":{"configMap":{"nmae":"c"}}}"#,
+                    r#"{"v":{"configMap":{"items":[{"key":"k","paht":"p"}]}}}"#,
                 ],
             ),
             (
@@ -314,6 +319,8 @@ mod tests {
                     r#"{"v":{"mountPath":5}}"#,
                     r#"[{"name":"v"}]"#,
                     r#"[{"name":"v","mountPath":"/v","readonly":"true"}]"#,
+                    r#"[{"name":"v","mountPath":"/v","redOnly":true}]"#,
+                    r#"[{"name":"v","mountPath":"/v","other":true}]"#,
                 ],
             ),
             (AnnotationKind::Tag, &["", "debug", "a_b.c-d"], &["a b", "a:b", "a/b", "debug ", "ü"]),

@@ -6,7 +6,9 @@ use serde_json::{Map, Value};
 
 use crate::inject::policy;
 use crate::istio::{labels, scrape_settings};
+use crate::kubernetes::pod_schema::PodList;
 use crate::kubernetes::quantity;
+use crate::settings::annotation_json;
 use crate::settings::annotation_kind::switch;
 use crate::settings::annotations::{Annotations, HONOURED, key};
 
@@ -18,6 +20,7 @@ pub fn pod_warnings(pod: &Value, annotations: Annotations<'_>) -> Vec<Reason> {
     }
     warnings.extend(REQUESTS.iter().filter_map(|pair| beyond_limit(annotations, pair)));
     warnings.extend(annotations.get(key::SCRAPE_TARGETS).and_then(unknown_targets));
+    warnings.extend(unknown_fields(annotations));
     warnings.extend(dns_policy(&pod["spec"]["dnsPolicy"]));
     warnings
 }
@@ -82,6 +85,20 @@ const REQUESTS: [[&str; 2]; 4] = [
     [key::INIT_CPU, key::INIT_CPU_LIMIT],
     [key::INIT_MEMORY, key::INIT_MEMORY_LIMIT],
 ];
+
+/// Warns about fields of JSON annotations that no known version of Kubernetes has. The API server
+/// drops a field that it does not know.
+fn unknown_fields(annotations: Annotations<'_>) -> impl Iterator<Item = Reason> {
+    let lists =
+        [(key::USER_VOLUME, PodList::Volume), (key::USER_VOLUME_MOUNT, PodList::VolumeMount)];
+    lists.into_iter().filter_map(move |(key, list)| {
+        let value = annotations.get(key)?;
+        let field = annotation_json::fields_that_may_be_new(list, value).into_iter().next()?;
+        let field = excerpt::shorten(&field);
+        let message = format!("annotation {key} of the pod has the unknown field {field}");
+        Some(Reason::new(words::UNKNOWN_FIELD, message))
+    })
+}
 
 /// Warns about invalid scrape targets, which the injector ignores, as Istio does.
 fn unknown_targets(targets: &str) -> Option<Reason> {
