@@ -1,6 +1,7 @@
 //! Facts of Kubernetes' API: pods, workloads, quantities, selectors, the strategic merge patch.
 
 pub(crate) mod api_defaults;
+pub(crate) mod image_reference;
 pub mod label_selector;
 pub mod merge;
 pub mod native_sidecars;

@@ -10,6 +10,7 @@ pub mod outrigger;
 pub mod proxy_configs;
 pub mod scalars;
 pub mod template_names;
+mod value_images;
 pub mod values;
 
 use std::borrow::Cow;

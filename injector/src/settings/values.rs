@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::outrigger::{self, Outrigger};
 use super::scalars::{Switch, Text};
-use super::{annotations, known_keys};
+use super::{annotations, known_keys, value_images};
 
 /// The Helm values that shape pods. Names are those of Istio's chart.
 ///
@@ -63,6 +63,7 @@ impl Values {
             outrigger::check_keys(own)?;
         }
         let values: Self = typed(over(defaults, document, ""))?;
+        value_images::check(&values.global)?;
         Ok(Self { document: given, odd, ..values })
     }
 

@@ -181,7 +181,7 @@ const WORDS: [(&str, &[&str]); 3] = [
 ];
 
 /// Istio's annotations that the injector does not use itself.
-const ANNOTATIONS: [&str; 17] = [
+const ANNOTATIONS: [&str; 16] = [
     "ambient.istio.io/bypass-inbound-capture",
     "ambient.istio.io/dns-capture",
     "ambient.istio.io/redirection",
@@ -197,7 +197,6 @@ const ANNOTATIONS: [&str; 17] = [
     "networking.istio.io/traffic-distribution",
     "networking.istio.io/tunnel",
     "sidecar.istio.io/enableCoreDump",
-    "sidecar.istio.io/extraStatTags",
     "topology.istio.io/controlPlaneClusters",
 ];
 
