@@ -437,6 +437,68 @@ fn misspelt_labels_and_annotations_get_a_warning() {
 }
 
 #[test]
+fn annotation_without_effect_gets_a_warning() {
+    let (traffic, own) = ("traffic.sidecar.istio.io/", "sidecar.istio.io/");
+    let key = |domain: &str, name: &str| format!("{domain}{name}");
+    let listed = || (key(traffic, "includeOutboundIPRanges"), "10.0.0.0/8");
+    for (annotations, ineffective) in [
+        (vec![(key(traffic, "includeOutboundPorts"), "5432")], Some("includeOutboundPorts")),
+        (vec![(key(traffic, "includeOutboundPorts"), "")], None),
+        (vec![(key(traffic, "includeOutboundPorts"), "5432"), listed()], None),
+        (vec![(key(traffic, "excludeInboundPorts"), "80")], None),
+        (
+            vec![
+                (key(traffic, "excludeInboundPorts"), "80"),
+                (key(traffic, "includeInboundPorts"), "80,81"),
+            ],
+            Some("excludeInboundPorts"),
+        ),
+        (vec![(key(own, "interceptionMode"), "NONE"), listed()], Some("includeOutboundIPRanges")),
+        (vec![(key(own, "proxyImage"), "mine")], Some("proxyImage")),
+        (vec![(key(own, "proxyImage"), "a/mine")], None),
+        (
+            vec![(key(own, "proxyImage"), "a/mine"), (key(own, "proxyImageType"), "debug")],
+            Some("proxyImageType"),
+        ),
+        (
+            vec![
+                (key(traffic, "kubevirtInterfaces"), "net1"),
+                ("istio.io/reroute-virtual-interfaces".to_owned(), "net1"),
+            ],
+            Some("kubevirtInterfaces"),
+        ),
+        (
+            vec![
+                (key("status.", &key(own, "port")), "0"),
+                (key("readiness.status.", &key(own, "periodSeconds")), "3"),
+            ],
+            Some("periodSeconds"),
+        ),
+        (vec![("apm.datadoghq.com/env".to_owned(), "{}")], Some("apm.datadoghq.com/env")),
+        (vec![("policy.istio.io/check".to_owned(), "enable")], Some("policy.istio.io/check")),
+        (vec![(key(own, "enableCoreDump"), "true")], Some("enableCoreDump")),
+    ] {
+        let annotations: serde_json::Map<_, _> =
+            annotations.into_iter().map(|(key, value)| (key, value.into())).collect();
+        let injection = injected(&json!({}), &pod(&annotations.clone().into(), &json!({})));
+        let found: Vec<_> = injection
+            .warnings
+            .iter()
+            .map(|warning| (warning.word(), warning.message().split(' ').nth(1).unwrap()))
+            .collect();
+        match ineffective {
+            None => assert_eq!(found, [], "{annotations:?}"),
+            Some(name) => {
+                assert_eq!(found.len(), 1, "{annotations:?}: {found:?}");
+                assert!(found[0].0 == "no_effect" && found[0].1.ends_with(name), "{found:?}");
+            }
+        }
+        let again = injected(&json!({}), &injection.pod);
+        assert_eq!(warnings(&again), [""; 0]);
+    }
+}
+
+#[test]
 fn skipped_pod_gets_warnings_about_misspelt_keys() {
     let off = Some(Document { source: "the ConfigMap", text: "policy: disabled" });
     let documents = Documents { inject_config: off, ..Documents::default() };

@@ -117,6 +117,7 @@ words! {
         UNKNOWN_KEY = "unknown_key", "A label or annotation of the pod resembles a key of injection", Varies("the key that may be meant");
         MISPLACED_KEY = "misplaced_key", "A label of the pod is known as an annotation only, or the reverse", Varies("labels or annotations");
         UNKNOWN_VALUE = "unknown_value", "An annotation of the pod has an unknown value, which has no effect", Varies("the known values");
+        NO_EFFECT = "no_effect", "An annotation of the pod has no effect, because of another setting or in any version", Varies("what to change");
         UNKNOWN_FIELD = "unknown_field", "A volume or mount of an annotation has a field that no known version of Kubernetes has",
             Fixed("check the spelling; an API server drops fields that it does not know");
         UNKNOWN_SWITCH = "unknown_switch", "`sidecar.istio.io/inject` of the pod is neither `true` nor `false`", Fixed("use \"true\" or \"false\"");

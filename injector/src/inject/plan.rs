@@ -93,9 +93,13 @@ impl<'a> Plan<'a> {
         }
         check::pod::validate_names(pod, &injected, earlier.is_some())?;
         let mut warnings = check::annotations::pod_warnings(pod, annotations);
-        // A previous injection has given this warning, and the volumes that it added look the same.
+        let is_sidecar = overlays.iter().any(|(template, _)| template == "sidecar");
+        let ineffective = check::ineffective::warnings(&context, is_sidecar);
+        // A previous injection has given these warnings. The volumes and annotations that it added
+        // look the same.
         let replaced = check::pod::replaced_sysctls(pod, &overlays);
-        warnings.extend(own_volumes.into_iter().chain(replaced).filter(|_| earlier.is_none()));
+        let first = own_volumes.into_iter().chain(replaced).chain(ineffective);
+        warnings.extend(first.filter(|_| earlier.is_none()));
         let openshift = settings.process.openshift;
         let revision = settings.process.revision_name();
         let keeps_its_own = earlier.as_ref().is_some_and(|earlier| {

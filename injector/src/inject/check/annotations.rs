@@ -4,6 +4,7 @@ use documents::{excerpt, suggest};
 use reason::{Reason, words};
 use serde_json::{Map, Value};
 
+use super::ineffective::RETIRED;
 use crate::inject::policy;
 use crate::istio::{labels, scrape_settings};
 use crate::kubernetes::pod_schema::PodList;
@@ -134,7 +135,9 @@ impl KeyLocation {
     /// Returns the keys that are known as labels or as annotations.
     fn known(&self) -> impl Iterator<Item = &'static str> {
         let is_label = self.word == LABEL.word;
-        let annotations = HONOURED.iter().map(|honoured| honoured.key).chain(ANNOTATIONS);
+        let retired = RETIRED.iter().map(|(key, _)| *key);
+        let annotations =
+            HONOURED.iter().map(|honoured| honoured.key).chain(ANNOTATIONS).chain(retired);
         labels::of_pods().filter(move |_| is_label).chain(annotations.filter(move |_| !is_label))
     }
 
@@ -181,7 +184,7 @@ const WORDS: [(&str, &[&str]); 3] = [
 ];
 
 /// Istio's annotations that the injector does not use itself.
-const ANNOTATIONS: [&str; 16] = [
+const ANNOTATIONS: [&str; 15] = [
     "ambient.istio.io/bypass-inbound-capture",
     "ambient.istio.io/dns-capture",
     "ambient.istio.io/redirection",
@@ -196,7 +199,6 @@ const ANNOTATIONS: [&str; 16] = [
     "networking.istio.io/service-type",
     "networking.istio.io/traffic-distribution",
     "networking.istio.io/tunnel",
-    "sidecar.istio.io/enableCoreDump",
     "topology.istio.io/controlPlaneClusters",
 ];
 

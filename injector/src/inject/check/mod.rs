@@ -1,6 +1,7 @@
 //! Validation of pods and their annotations, and warnings about both.
 
 pub mod annotations;
+pub(crate) mod ineffective;
 pub(crate) mod pod;
 pub mod proxy_user;
 pub mod resources;
