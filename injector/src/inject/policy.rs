@@ -5,6 +5,7 @@ use reason::{Reason, words};
 use serde_json::Value;
 
 use crate::istio::labels::{INJECT, REVISION};
+use crate::kubernetes::windows::windows_field;
 use crate::settings::Settings;
 use crate::settings::inject_config::{InjectConfig, Policy};
 use crate::settings::outrigger::{Outrigger, PodRevision};
@@ -50,11 +51,12 @@ pub fn decide(config: &InjectConfig, rules: Rules, pod: &Value, namespace: &str)
             "the pod uses the node's network, which must not be captured",
         ));
     }
-    if pod["spec"]["os"]["name"] == "windows" {
-        return Decision::Skip(Reason::new(
-            words::WINDOWS,
-            "the pod's containers run on Windows; the proxy and the capture need Linux",
-        ));
+    if let Some(field) = windows_field(&pod["spec"]) {
+        let message = format!(
+            "the pod's containers run on Windows, by spec.{field}; the proxy and the capture need \
+             Linux"
+        );
+        return Decision::Skip(Reason::new(words::WINDOWS, message));
     }
     let namespace = match metadata["namespace"].as_str() {
         Some(own) if !own.is_empty() => own,
@@ -208,6 +210,11 @@ mod tests {
             (
                 "policy: enabled",
                 json!({"metadata": {}, "spec": {"os": {"name": "windows"}}}),
+                "windows",
+            ),
+            (
+                "policy: enabled",
+                json!({"metadata": {}, "spec": {"nodeSelector": {"kubernetes.io/os": "windows"}}}),
                 "windows",
             ),
             (

@@ -10,5 +10,6 @@ pub(crate) mod pod_schema;
 pub(crate) mod port_identity;
 pub mod quantity;
 pub mod webhook_configuration;
+pub(crate) mod windows;
 pub mod workload;
 pub(crate) mod zero_fields;
