@@ -144,6 +144,7 @@ words! {
         OWN_RESOURCES = "own_resources", "A user-supplied request or limit contradicts the injected counterpart, which is left out", Varies("the value to write too");
         KEPT_PROXY = "kept_proxy", "The pod's `istio-proxy` held the application before and keeps its fields",
             Fixed("remove istio-proxy and annotation sidecar.istio.io/status from the pod to get a new proxy");
+        OTHER_MESH = "other_mesh", "The pod also has the sidecar of another service mesh, or asks for it", Varies("how to opt out of one of them");
         PROBE_OF_THE_AGENT = "probe_of_the_agent", "A probe of the application calls a port of the agent, which does not answer it",
             Fixed("annotate the pod sidecar.istio.io/rewriteAppHTTPProbers=false to keep it");
         PROBE_OF_THE_NODE = "probe_of_the_node", "A probe or hook has a `host` of the node's loopback, which the kubelet calls instead of the pod",

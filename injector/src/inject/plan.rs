@@ -100,6 +100,7 @@ impl<'a> Plan<'a> {
         let replaced = check::pod::replaced_sysctls(pod, &overlays);
         let first = own_volumes.into_iter().chain(replaced).chain(ineffective);
         warnings.extend(first.filter(|_| earlier.is_none()));
+        warnings.extend(check::other_mesh::warning(pod));
         let openshift = settings.process.openshift;
         let revision = settings.process.revision_name();
         let keeps_its_own = earlier.as_ref().is_some_and(|earlier| {

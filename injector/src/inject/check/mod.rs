@@ -2,6 +2,7 @@
 
 pub mod annotations;
 pub(crate) mod ineffective;
+pub(crate) mod other_mesh;
 pub(crate) mod pod;
 pub mod proxy_user;
 pub mod resources;
