@@ -364,6 +364,32 @@ fn uninjected_objects_are_counted_with_warnings() {
 }
 
 #[test]
+fn skipped_pod_is_an_error_only_if_no_setting_asks_for_it() {
+    let pod = |annotations: &str, spec: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: a, annotations: {{{annotations}}}}}\n\
+             spec: {{containers: [{{name: a, image: a}}], {spec}}}\n"
+        )
+    };
+    let opt_out = "sidecar.istio.io/inject: 'false'";
+    for (text, word) in [
+        (pod("", "hostNetwork: true"), Some("host_network")),
+        (pod("", "nodeSelector: {kubernetes.io/os: windows}"), Some("windows")),
+        (pod(opt_out, ""), None),
+        (pod(opt_out, "hostNetwork: true"), None),
+        (pod("", ""), None),
+    ] {
+        let lenient = run(&["kube-inject", "-f", "-"], &text);
+        assert_eq!(lenient.code, 0, "{}", lenient.messages);
+        let strict = run(&["kube-inject", "-f", "-", "--strict"], &text);
+        assert_eq!(strict.code, i32::from(word.is_some()), "{text}: {}", strict.messages);
+        assert_eq!(strict.output.is_empty(), word.is_some(), "{text}");
+        let error = word.map(|word| format!("({word})"));
+        assert!(error.is_none_or(|error| strict.messages.contains(&error)), "{}", strict.messages);
+    }
+}
+
+#[test]
 fn list_without_a_list_of_items_gets_a_warning() {
     for (items, warns) in [("{a: b}", true), ("text", true), ("null", false), ("[]", false)] {
         let text = format!("apiVersion: v1\nkind: List\nitems: {items}\n");

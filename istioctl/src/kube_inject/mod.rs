@@ -54,8 +54,8 @@ pub(super) struct KubeInject {
     #[command(flatten)]
     injection: InjectionFlags,
     /// Fail if an object is skipped although it looks like a workload: an unknown kind with a pod
-    /// template, one of Knative, a kind in the wrong letter case, a workload without apiVersion, or
-    /// a document that is not YAML or not an object
+    /// template, one of Knative, a kind in the wrong letter case, a workload without apiVersion, a
+    /// document that is not YAML or not an object, or a pod on the node's network or on Windows
     #[arg(long)]
     strict: bool,
 }
@@ -104,7 +104,10 @@ impl KubeInject {
         for (file, finding) in each_finding(files) {
             let place = format!("{file}: document {}", finding.document);
             let before = format!("{place}: ");
-            let skipped = finding.skip_message(&before).filter(|_| !explained);
+            let unasked = finding.unasked_skip(&place).filter(|_| self.strict);
+            let is_told = explained || unasked.is_some();
+            let skipped = finding.skip_message(&before).filter(|_| !is_told);
+            errors.extend(unasked);
             for message in skipped.into_iter().chain(finding.warning_messages(&before)) {
                 streams.say(&message);
             }
