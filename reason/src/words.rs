@@ -144,6 +144,8 @@ words! {
         OWN_RESOURCES = "own_resources", "A user-supplied request or limit contradicts the injected counterpart, which is left out", Varies("the value to write too");
         KEPT_PROXY = "kept_proxy", "The pod's `istio-proxy` held the application before and keeps its fields",
             Fixed("remove istio-proxy and annotation sidecar.istio.io/status from the pod to get a new proxy");
+        HOLD_CANCELED = "hold_canceled", "`holdApplicationUntilProxyStarts` has no effect, because `global.proxy.lifecycle` of the values replaces its hook",
+            Fixed("add postStart: {exec: {command: [pilot-agent, wait]}} to global.proxy.lifecycle");
         OTHER_MESH = "other_mesh", "The pod also has the sidecar of another service mesh, or asks for it", Varies("how to opt out of one of them");
         PROBE_OF_THE_AGENT = "probe_of_the_agent", "A probe of the application calls a port of the agent, which does not answer it",
             Fixed("annotate the pod sidecar.istio.io/rewriteAppHTTPProbers=false to keep it");

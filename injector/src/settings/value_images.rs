@@ -12,16 +12,16 @@ pub(super) fn check(global: &Global) -> Result<(), String> {
     }
     let names = [("proxy", &*proxy.image), ("proxy_init", &*proxy_init.image)];
     let mut images = names.into_iter().map(|(part, name)| match name {
-        name if name.contains('/') => (format!("global.{part}.image"), name.to_owned()),
+        name if name.contains('/') => (format!("global.{part}.image: "), name.to_owned()),
         name => {
             let name = if name.is_empty() { "proxyv2" } else { name };
-            (format!("global.hub, {part}.image and tag"), format!("{hub}/{name}:{tag}"))
+            let start = format!("global.hub: with {part}.image and tag, ");
+            (start, format!("{hub}/{name}:{tag}"))
         }
     });
+    let allowed = AnnotationKind::Image.allowed();
     match images.find(|(_, image)| AnnotationKind::Image.check(image).is_err()) {
-        Some((path, image)) => {
-            Err(format!("{path}: {image:?} is not {}", AnnotationKind::Image.allowed()))
-        }
+        Some((start, image)) => Err(format!("{start}{image:?} is not {allowed}")),
         None => Ok(()),
     }
 }
@@ -35,8 +35,8 @@ mod tests {
         for (global, error) in [
             ("{hub: 'r.example:5000/istio', tag: 1.28}", ""),
             ("{hub: '', tag: ''}", ""),
-            ("{hub: 'r.example/b c', tag: 1.28}", "global.hub, proxy.image and tag: "),
-            ("{hub: r.example, tag: 'a b'}", "global.hub, proxy.image and tag: "),
+            ("{hub: 'r.example/b c', tag: 1.28}", "global.hub: with proxy.image and tag, "),
+            ("{hub: r.example, tag: 'a b'}", "global.hub: with proxy.image and tag, "),
             ("{proxy_init: {image: 'a/b c'}}", "global.proxy_init.image: "),
         ] {
             let found = Values::parse(&format!("global: {global}")).err().unwrap_or_default();

@@ -1,6 +1,7 @@
 //! Validation of pods and their annotations, and warnings about both.
 
 pub mod annotations;
+pub(crate) mod hold;
 pub(crate) mod ineffective;
 pub(crate) mod other_mesh;
 pub(crate) mod pod;
