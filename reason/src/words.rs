@@ -116,6 +116,8 @@ words! {
     "Warnings: the pod is injected" {
         UNKNOWN_KEY = "unknown_key", "A label or annotation of the pod resembles a key of injection", Varies("the key that may be meant");
         MISPLACED_KEY = "misplaced_key", "A label of the pod is known as an annotation only, or the reverse", Varies("labels or annotations");
+        MISPLACED_OPT_OUT = "misplaced_opt_out", "A workload has `sidecar.istio.io/inject: false` outside of its pod template, where it has no effect", Varies("the place to move it to");
+        MISPLACED_IN_WORKLOAD = "misplaced_in_workload", "A workload has a label or annotation of injection outside of its pod template, where it has no effect", Varies("the place to move it to");
         UNKNOWN_VALUE = "unknown_value", "An annotation of the pod has an unknown value, which has no effect", Varies("the known values");
         NO_EFFECT = "no_effect", "An annotation of the pod has no effect, because of another setting or in any version", Varies("what to change");
         UNKNOWN_FIELD = "unknown_field", "A volume or mount of an annotation has a field that no known version of Kubernetes has",

@@ -4,6 +4,7 @@ use documents::{excerpt, suggest};
 use reason::{Reason, words};
 use serde_json::{Map, Value};
 
+use super::MOST_KEYS;
 use super::ineffective::RETIRED;
 use crate::inject::policy;
 use crate::istio::{labels, scrape_settings};
@@ -172,9 +173,6 @@ fn same_name(a: &str, b: &str) -> bool {
     let several = ["port", "config"].iter().any(|name| a.eq_ignore_ascii_case(name));
     !several && a.eq_ignore_ascii_case(b)
 }
-
-/// Most labels or annotations in warnings; a client shows no more.
-const MOST_KEYS: usize = 24;
 
 /// Annotations with a fixed set of values that Istio does not validate.
 const WORDS: [(&str, &[&str]); 3] = [
