@@ -226,6 +226,17 @@ fn annotation_json_errors_name_the_path() {
             "v has several sources: emptyDir, hostPath",
         ),
         (
+            volume,
+            r#"[{"name":"filters","comfigMap":{"name":"filters"}}]"#,
+            "[0] has the unknown field comfigMap; did you mean configMap?",
+        ),
+        (volume, r#"{"v":{"name":"w"}}"#, "v has no source, such as configMap or emptyDir"),
+        (
+            mount,
+            r#"{"v":{"mountPath":"/x","redonly":true}}"#,
+            "v has the unknown field redonly; did you mean readOnly?",
+        ),
+        (
             mount,
             r#"{"v":{"mountPath":"/x","readOnly":"yes"}}"#,
             "v.readOnly is a string, not true or false; leave the quotes out",
@@ -255,6 +266,17 @@ fn container_too_large_for_the_record_is_denied() {
     let error = outcome(&json!({}), &pod(&json!({}), &json!({"containers": own})), "").unwrap_err();
     let expected = "pod: container istio-proxy.env is a string, not a list";
     assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn field_of_a_later_kubernetes_version_gets_a_warning() {
+    let volumes = r#"[{"name":"v","configMap":{"name":"c","ofALaterVersion":1}}]"#;
+    let injection =
+        injected(&json!({}), &pod(&json!({"sidecar.istio.io/userVolume": volumes}), &json!({})));
+    let shown = warnings(&injection);
+    let start = "annotation sidecar.istio.io/userVolume of the pod has the unknown field \
+                 [0].configMap.ofALaterVersion (unknown_field)";
+    assert!(shown.len() == 1 && shown[0].starts_with(start), "{shown:?}");
 }
 
 #[test]
@@ -412,6 +434,68 @@ fn misspelt_labels_and_annotations_get_a_warning() {
     assert_eq!(shown.len(), 2, "{shown:?}");
     assert!(shown[0].ends_with("hint: did you mean sidecar.istio.io/inject?"), "{shown:?}");
     assert!(shown[1].ends_with("hint: did you mean sidecar.istio.io/proxyCPU?"), "{shown:?}");
+}
+
+#[test]
+fn annotation_without_effect_gets_a_warning() {
+    let (traffic, own) = ("traffic.sidecar.istio.io/", "sidecar.istio.io/");
+    let key = |domain: &str, name: &str| format!("{domain}{name}");
+    let listed = || (key(traffic, "includeOutboundIPRanges"), "10.0.0.0/8");
+    for (annotations, ineffective) in [
+        (vec![(key(traffic, "includeOutboundPorts"), "5432")], Some("includeOutboundPorts")),
+        (vec![(key(traffic, "includeOutboundPorts"), "")], None),
+        (vec![(key(traffic, "includeOutboundPorts"), "5432"), listed()], None),
+        (vec![(key(traffic, "excludeInboundPorts"), "80")], None),
+        (
+            vec![
+                (key(traffic, "excludeInboundPorts"), "80"),
+                (key(traffic, "includeInboundPorts"), "80,81"),
+            ],
+            Some("excludeInboundPorts"),
+        ),
+        (vec![(key(own, "interceptionMode"), "NONE"), listed()], Some("includeOutboundIPRanges")),
+        (vec![(key(own, "proxyImage"), "mine")], Some("proxyImage")),
+        (vec![(key(own, "proxyImage"), "a/mine")], None),
+        (
+            vec![(key(own, "proxyImage"), "a/mine"), (key(own, "proxyImageType"), "debug")],
+            Some("proxyImageType"),
+        ),
+        (
+            vec![
+                (key(traffic, "kubevirtInterfaces"), "net1"),
+                ("istio.io/reroute-virtual-interfaces".to_owned(), "net1"),
+            ],
+            Some("kubevirtInterfaces"),
+        ),
+        (
+            vec![
+                (key("status.", &key(own, "port")), "0"),
+                (key("readiness.status.", &key(own, "periodSeconds")), "3"),
+            ],
+            Some("periodSeconds"),
+        ),
+        (vec![("apm.datadoghq.com/env".to_owned(), "{}")], Some("apm.datadoghq.com/env")),
+        (vec![("policy.istio.io/check".to_owned(), "enable")], Some("policy.istio.io/check")),
+        (vec![(key(own, "enableCoreDump"), "true")], Some("enableCoreDump")),
+    ] {
+        let annotations: serde_json::Map<_, _> =
+            annotations.into_iter().map(|(key, value)| (key, value.into())).collect();
+        let injection = injected(&json!({}), &pod(&annotations.clone().into(), &json!({})));
+        let found: Vec<_> = injection
+            .warnings
+            .iter()
+            .map(|warning| (warning.word(), warning.message().split(' ').nth(1).unwrap()))
+            .collect();
+        match ineffective {
+            None => assert_eq!(found, [], "{annotations:?}"),
+            Some(name) => {
+                assert_eq!(found.len(), 1, "{annotations:?}: {found:?}");
+                assert!(found[0].0 == "no_effect" && found[0].1.ends_with(name), "{found:?}");
+            }
+        }
+        let again = injected(&json!({}), &injection.pod);
+        assert_eq!(warnings(&again), [""; 0]);
+    }
 }
 
 #[test]

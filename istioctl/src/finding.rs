@@ -6,6 +6,7 @@ use anyhow::anyhow;
 use injector::kubernetes::workload::Workload;
 use injector::manifest::{Document, Manifest};
 use json_patch::Patch;
+use reason::words::Word;
 use reason::{Reason, words};
 
 use crate::printable::Printable;
@@ -89,6 +90,16 @@ impl Finding {
         Some(format!("===> Skipping injection because {title} {words}\n     {place}{reason}"))
     }
 
+    /// Returns the error about a workload that is skipped although no setting asks for it, as by
+    /// host networking.
+    pub(super) fn unasked_skip(&self, place: &str) -> Option<anyhow::Error> {
+        let FindingResult::Skipped(reason) = &self.result else { return None };
+        let is_unasked = UNASKED.iter().any(|word| word.as_str() == reason.word());
+        let title = Title(&self.object);
+        let place = format!("{place}: line {}: {title}", self.line);
+        is_unasked.then(|| anyhow!("{reason}").context(place))
+    }
+
     /// Returns the warnings; `place` names the document.
     pub(super) fn warning_messages(&self, place: &str) -> Vec<String> {
         let title = Title(&self.object);
@@ -105,6 +116,9 @@ impl Finding {
         Some(anyhow!("{reason}").context(place))
     }
 }
+
+/// Reasons to skip a workload that are neither an opt-out nor a choice of the configuration.
+const UNASKED: [&Word; 3] = [words::HOST_NETWORK, words::UNKNOWN_POLICY, words::WINDOWS];
 
 impl FindingResult {
     /// Returns the decision in a word, for scripts; `change` is the word for a change.

@@ -364,6 +364,64 @@ fn uninjected_objects_are_counted_with_warnings() {
 }
 
 #[test]
+fn skipped_pod_is_an_error_only_if_no_setting_asks_for_it() {
+    let pod = |annotations: &str, spec: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: a, annotations: {{{annotations}}}}}\n\
+             spec: {{containers: [{{name: a, image: a}}], {spec}}}\n"
+        )
+    };
+    let opt_out = "sidecar.istio.io/inject: 'false'";
+    for (text, word) in [
+        (pod("", "hostNetwork: true"), Some("host_network")),
+        (pod("", "nodeSelector: {kubernetes.io/os: windows}"), Some("windows")),
+        (pod(opt_out, ""), None),
+        (pod(opt_out, "hostNetwork: true"), None),
+        (pod("", ""), None),
+    ] {
+        let lenient = run(&["kube-inject", "-f", "-"], &text);
+        assert_eq!(lenient.code, 0, "{}", lenient.messages);
+        let strict = run(&["kube-inject", "-f", "-", "--strict"], &text);
+        assert_eq!(strict.code, i32::from(word.is_some()), "{text}: {}", strict.messages);
+        assert_eq!(strict.output.is_empty(), word.is_some(), "{text}");
+        let error = word.map(|word| format!("({word})"));
+        assert!(error.is_none_or(|error| strict.messages.contains(&error)), "{}", strict.messages);
+    }
+}
+
+#[test]
+fn keys_of_injection_on_a_workload_get_a_warning() {
+    let metadata = "{name: a, labels: {sidecar.istio.io/inject: 'false'}, annotations: \
+                    {traffic.sidecar.istio.io/excludeOutboundPorts: '5432'}}";
+    let template = "template: {spec: {containers: [{name: a, image: a}]}}";
+    let deployment = format!(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {metadata}\nspec: {{{template}}}\n"
+    );
+    let rollout = deployment.replace("apps/v1", "argoproj.io/v1alpha1");
+    let rollout = rollout.replace("Deployment", "Rollout");
+    let cron_job = format!(
+        "apiVersion: batch/v1\nkind: CronJob\nmetadata: {metadata}\nspec: {{jobTemplate: {{spec: \
+         {{{template}}}}}}}\n"
+    );
+    let item = deployment.replace('\n', "\n  ");
+    let list = format!("apiVersion: v1\nkind: List\nitems:\n- {}\n", item.trim_end());
+    for (text, path) in [
+        (deployment, "spec.template"),
+        (rollout, "spec.template"),
+        (cron_job, "spec.jobTemplate.spec.template"),
+        (list, "spec.template"),
+    ] {
+        let ran = run(&["kube-inject", "-f", "-", "--strict"], &text);
+        assert_eq!(ran.code, 0, "{text}{}", ran.messages);
+        let opt_out = format!("(misplaced_opt_out); hint: move it to {path}.metadata.labels\n");
+        let other =
+            format!("(misplaced_in_workload); hint: move it to {path}.metadata.annotations\n");
+        let [opt_out, other] = [opt_out, other].map(|line| ran.messages.find(&line));
+        assert!(opt_out.is_some() && opt_out < other, "{text}{}", ran.messages);
+    }
+}
+
+#[test]
 fn list_without_a_list_of_items_gets_a_warning() {
     for (items, warns) in [("{a: b}", true), ("text", true), ("null", false), ("[]", false)] {
         let text = format!("apiVersion: v1\nkind: List\nitems: {items}\n");

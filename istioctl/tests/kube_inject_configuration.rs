@@ -112,6 +112,37 @@ spec:
 }
 
 #[test]
+fn lifecycle_that_cancels_the_hold_gets_a_warning() {
+    let values = |hold: bool, hook: &str| {
+        format!(
+            "global:\n  proxy:\n    holdApplicationUntilProxyStarts: {hold}\n    lifecycle: \
+             {{{hook}: {{exec: {{command: [sleep, '45']}}}}}}\n"
+        )
+    };
+    let classic = ONE_POD.replace(
+        "metadata: {",
+        "metadata: {annotations: {sidecar.istio.io/nativeSidecar: 'false'}, ",
+    );
+    assert_ne!(classic, ONE_POD);
+    for (values, by_mesh, canceled) in [
+        (values(true, "preStop"), false, true),
+        (values(false, "preStop"), true, true),
+        (values(true, "postStart"), false, false),
+        (values(false, "preStop"), false, false),
+    ] {
+        let mesh = format!("defaultConfig: {{holdApplicationUntilProxyStarts: {by_mesh}}}\n");
+        let files = Files::new(&[("--valuesFile", &values), ("--meshConfigFile", &mesh)]);
+        for (pod, is_native) in [(ONE_POD, true), (&classic, false)] {
+            let messages = files.run(pod).messages;
+            let notice = "global.proxy.lifecycle: without postStart, the application";
+            assert_eq!(messages.contains(notice), canceled, "{values}{messages}");
+            let of_pod = messages.contains("(hold_canceled)");
+            assert_eq!(of_pod, canceled && !is_native, "{values}{messages}");
+        }
+    }
+}
+
+#[test]
 fn unknown_keys_get_one_warning_and_have_no_effect() {
     let files = Files::new(&[
         ("--injectConfigFile", "policy: enabled\nneverInjectSelectors: []\n"),

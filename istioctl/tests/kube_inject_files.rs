@@ -142,7 +142,71 @@ fn pod_templates_of_other_kinds_are_injected() {
     ];
     insta::assert_snapshot!("pod_template", folder.sessions(&shown, ""));
     let ran = folder.run(&["-f", "all.yaml"], "");
-    assert_eq!(ran.output.matches("sidecar.istio.io/status").count(), 4, "{}", ran.output);
+    assert_eq!(ran.output.matches("sidecar.istio.io/status").count(), 3, "{}", ran.output);
+}
+
+#[test]
+fn knative_objects_are_left_with_a_reason() {
+    let object = |kind: &str, template: &str| {
+        format!("apiVersion: serving.knative.dev/v1\nkind: {kind}\nspec: {template}\n")
+    };
+    let template = "{template: {spec: {containers: [{image: a}]}}}";
+    let list = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: serving.knative.dev/v1\n  \
+                kind: Service\n  spec: {template: {spec: {containers: [{image: a}]}}}\n";
+    let rule = "Service.serving.knative.dev=.spec.template";
+    for text in [
+        object("Service", template),
+        object("Configuration", template),
+        object("Revision", "{containers: [{image: a}]}"),
+        list.to_owned(),
+    ] {
+        let folder = Folder::with(&[("knative.yaml", &text)]);
+        let ran = folder.run(&["-f", "knative.yaml"], "");
+        assert_eq!((ran.code, &ran.output), (0, &text));
+        let hint = "(knative); hint: let the webhook inject its pods";
+        assert!(ran.messages.contains(hint), "{text}{}", ran.messages);
+        let strict = folder.run(&["-f", "knative.yaml", "--strict"], "");
+        assert_eq!((strict.code, &*strict.output), (1, ""));
+        let by_rule = folder.run(&["-f", "knative.yaml", "--pod-template", rule], "");
+        let is_service = text.contains("kind: Service");
+        assert_eq!(by_rule.output.contains("istio-proxy"), is_service, "{}", by_rule.output);
+    }
+    let route = object("Route", "{traffic: []}");
+    let ran = Folder::with(&[("route.yaml", &route)]).run(&["-f", "route.yaml", "--strict"], "");
+    assert_eq!((ran.code, &ran.output), (0, &route));
+}
+
+#[test]
+fn quoted_strings_may_continue_in_any_column_any_number_of_times() {
+    let entries = |indent: &str, count: usize| {
+        (0..count).map(|n| format!("{indent}k{n}: 'first\n{indent}second'\n")).collect::<String>()
+    };
+    let annotated = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  annotations:\n{}spec:\n  \
+         containers:\n  - name: app\n    image: a\n",
+        entries("    ", 257)
+    );
+    let ran = Folder::with(&[("pod.yaml", &annotated)]).run(&["-f", "pod.yaml"], "");
+    assert_eq!(ran.code, 0, "{}", ran.messages);
+    let mut lines = ran.output.lines();
+    assert!(annotated.lines().all(|line| lines.any(|new| new == line)), "{}", ran.output);
+    assert!(ran.output.contains("istio-proxy"));
+    let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nspec:\n";
+    for (beside, warns) in [
+        (format!("{crd}{}", entries("  ", 400)), false),
+        // Only a document with pods is read strictly.
+        (format!("{crd}{}  k0: again\n", entries("  ", 400)), false),
+        (format!("{crd}  a: [\n"), true),
+    ] {
+        let text = format!("{beside}---\n{}", pod("web"));
+        let folder = Folder::with(&[("all.yaml", &text)]);
+        let ran = folder.run(&["-f", "all.yaml"], "");
+        assert_eq!(ran.code, 0, "{}", ran.messages);
+        assert!(ran.output.starts_with(&beside) && ran.output.contains("istio-proxy"));
+        assert_eq!(ran.messages.contains("(not_read)"), warns, "{}", ran.messages);
+        let strict = folder.run(&["-f", "all.yaml", "--strict"], "");
+        assert_eq!(strict.code, i32::from(warns), "{}", strict.messages);
+    }
 }
 
 #[test]

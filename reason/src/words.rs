@@ -116,7 +116,12 @@ words! {
     "Warnings: the pod is injected" {
         UNKNOWN_KEY = "unknown_key", "A label or annotation of the pod resembles a key of injection", Varies("the key that may be meant");
         MISPLACED_KEY = "misplaced_key", "A label of the pod is known as an annotation only, or the reverse", Varies("labels or annotations");
+        MISPLACED_OPT_OUT = "misplaced_opt_out", "A workload has `sidecar.istio.io/inject: false` outside of its pod template, where it has no effect", Varies("the place to move it to");
+        MISPLACED_IN_WORKLOAD = "misplaced_in_workload", "A workload has a label or annotation of injection outside of its pod template, where it has no effect", Varies("the place to move it to");
         UNKNOWN_VALUE = "unknown_value", "An annotation of the pod has an unknown value, which has no effect", Varies("the known values");
+        NO_EFFECT = "no_effect", "An annotation of the pod has no effect, because of another setting or in any version", Varies("what to change");
+        UNKNOWN_FIELD = "unknown_field", "A volume or mount of an annotation has a field that no known version of Kubernetes has",
+            Fixed("check the spelling; an API server drops fields that it does not know");
         UNKNOWN_SWITCH = "unknown_switch", "`sidecar.istio.io/inject` of the pod is neither `true` nor `false`", Fixed("use \"true\" or \"false\"");
         UNKNOWN_PROXY_CONFIG_KEY = "unknown_proxy_config_key", "The annotation `proxy.istio.io/config` has an unknown key", Varies("the key that may be meant");
         REPEATED_IN_PROXY_CONFIG = "repeated_in_proxy_config", "A key occurs twice in the annotation `proxy.istio.io/config`; the last one applies", None;
@@ -141,8 +146,13 @@ words! {
         OWN_RESOURCES = "own_resources", "A user-supplied request or limit contradicts the injected counterpart, which is left out", Varies("the value to write too");
         KEPT_PROXY = "kept_proxy", "The pod's `istio-proxy` held the application before and keeps its fields",
             Fixed("remove istio-proxy and annotation sidecar.istio.io/status from the pod to get a new proxy");
+        HOLD_CANCELED = "hold_canceled", "`holdApplicationUntilProxyStarts` has no effect, because `global.proxy.lifecycle` of the values replaces its hook",
+            Fixed("add postStart: {exec: {command: [pilot-agent, wait]}} to global.proxy.lifecycle");
+        OTHER_MESH = "other_mesh", "The pod also has the sidecar of another service mesh, or asks for it", Varies("how to opt out of one of them");
         PROBE_OF_THE_AGENT = "probe_of_the_agent", "A probe of the application calls a port of the agent, which does not answer it",
             Fixed("annotate the pod sidecar.istio.io/rewriteAppHTTPProbers=false to keep it");
+        PROBE_OF_THE_NODE = "probe_of_the_node", "A probe or hook has a `host` of the node's loopback, which the kubelet calls instead of the pod",
+            Fixed("leave host out: the kubelet then calls the pod");
         PROBE_PORT_UNKNOWN = "probe_port_unknown", "A probe names a port that its container does not have", None;
         NETWORK_LABEL = "network_label", "The name of the network cannot be the value of a label",
             Fixed("use a name that is a valid label value; the proxy gets this one, but the pod gets no label topology.istio.io/network");
@@ -175,9 +185,13 @@ words! {
     "`istioctl kube-inject`: an object stays as it is" {
         UNKNOWN_KIND = "unknown_kind", "An object of an unknown kind or API version has a pod template", Varies("the known versions, or the `--pod-template` to add");
         KIND_CASE = "kind_case", "The kind is a known one in another case", Varies("the kind to write");
+        KNATIVE = "knative", "An object of Knative has a pod template, and Knative rejects the fields of a sidecar there",
+            Fixed("let the webhook inject its pods: label the namespace, or the template with sidecar.istio.io/inject: \"true\"");
         NO_API_VERSION = "no_api_version", "A workload has no `apiVersion`", Varies("the version to write");
         NO_KIND = "no_kind", "A document has no `kind`", Fixed("write its apiVersion and kind");
         NO_LIST = "no_list", "The `items` of a `List` are not a list", Fixed("start each item with a dash");
+        NOT_READ = "not_read", "A document is not YAML, and its kind holds no pod",
+            Fixed("correct the YAML before the file is applied");
         NO_OBJECT = "no_object", "A document is a list or a scalar", None;
     }
 }

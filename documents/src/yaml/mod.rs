@@ -5,6 +5,7 @@
 //! TAB.
 
 mod beyond_floats;
+mod continuation_lines;
 mod error;
 mod lines;
 mod ordinary;

@@ -4,37 +4,50 @@
 
 use std::borrow::Cow;
 
+use granit_parser::{Event, Parser, ScalarStyle};
 use serde_json::Value;
 
 use super::YamlError;
+use super::continuation_lines::continuation_lines;
 
 /// Parses one document like [`parse`](super::parse), but accepts such lines. Also returns the text
 /// with those lines indented.
 pub(super) fn parse(text: &str) -> (Cow<'_, str>, Result<Value, YamlError>) {
-    let mut text = Cow::Borrowed(text);
-    for _ in 0..MOST_LINES {
-        match super::parse(&text) {
-            Err(error) if error.problem == PROBLEM => match moved(&text, error.line) {
-                Some(with_line_moved) => text = with_line_moved.into(),
-                None => return (text, Err(error)),
-            },
-            other => return (text, other),
-        }
+    match super::parse(text) {
+        Err(error) => match indented(text) {
+            Some(indented) => {
+                let parsed = super::parse(&indented);
+                (indented.into(), parsed)
+            }
+            None => (text.into(), Err(error)),
+        },
+        parsed => (text.into(), parsed),
     }
-    let last = super::parse(&text);
-    (text, last)
 }
 
-/// Returns the text with such lines indented, which every parser accepts. `None` if there is no such
-/// line, or the text is not YAML for another reason.
+/// Returns the text with the lines inside quoted strings indented, which every parser accepts.
+/// `None` if the text has no line that needs it, or is not YAML for another reason. Repeated keys
+/// and aliases are not checked.
 pub fn indented(text: &str) -> Option<String> {
     if text.contains(&line_start()) {
         return None;
     }
-    match parse(text) {
-        (Cow::Owned(text), Ok(_)) => Some(text),
-        _ => None,
+    let error = events(text).find_map(Result::err)?;
+    if !error.contains(PROBLEM) {
+        return None;
     }
+    let lines = continuation_lines(text);
+    let mut indented = String::with_capacity(text.len() + lines.len() * FURTHEST);
+    let mut starts = Vec::with_capacity(lines.len());
+    let mut rest = 0;
+    for line in lines {
+        indented.push_str(&text[rest..line]);
+        starts.push(indented.len());
+        indented.push_str(&" ".repeat(FURTHEST));
+        rest = line;
+    }
+    indented.push_str(&text[rest..]);
+    are_quoted(&indented, &starts).then_some(indented)
 }
 
 /// Takes the indentation of [`indented`] away.
@@ -47,26 +60,41 @@ fn line_start() -> String {
     ["\n", &" ".repeat(FURTHEST)].concat()
 }
 
-/// Indents a line, counted from 1, further than any block. Returns `None` if the line is a document
-/// marker (`---` or `...`).
-fn moved(text: &str, line: usize) -> Option<String> {
-    let start = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
-    let (before, line) = text.split_at(start);
-    let ends = line.starts_with("---") || line.starts_with("...");
-    (!ends).then(|| [before, &" ".repeat(FURTHEST), line].concat())
+/// True if the text is YAML, and every line that starts at one of these offsets is part of a quoted
+/// string, where its indentation is no content.
+fn are_quoted(text: &str, starts: &[usize]) -> bool {
+    let mut starts = starts.iter().peekable();
+    for event in events(text) {
+        let Ok((event, start, end)) = event else { return false };
+        let quoted = [ScalarStyle::SingleQuoted, ScalarStyle::DoubleQuoted];
+        if matches!(event, Event::Scalar(_, style, ..) if quoted.contains(&style)) {
+            while starts.next_if(|line| (start..end).contains(line)).is_some() {}
+        }
+    }
+    starts.peek().is_none()
 }
 
-/// The library's error about such a line.
-const PROBLEM: &str = "invalid indentation in multiline quoted scalar";
+/// Returns the parser's events with the start and end of their text, and at last its error.
+fn events(text: &str) -> impl Iterator<Item = Result<(Event<'_>, usize, usize), String>> {
+    let options = granit_parser::options! { emit_comments: false };
+    Parser::new_from_str_with_options(text, options).map(|next| {
+        let (event, span) = next.map_err(|error| error.info().clone())?;
+        let range = span.byte_range().unwrap_or_default();
+        Ok((event, range.start, range.end))
+    })
+}
 
-/// Most lines that are indented: each costs another parse of the text.
-const MOST_LINES: usize = 256;
+/// The parser's error about a line that is not indented.
+const PROBLEM: &str = "invalid indentation in multiline quoted scalar";
 
 /// No block begins beyond this column: pods nest a dozen levels.
 const FURTHEST: usize = 256;
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
+    use proptest::prelude::*;
     use serde_json::json;
 
     use crate::yaml::{indented, outdented, parse, parse_first};
@@ -105,5 +133,76 @@ mod tests {
             assert!(parse_first(text).is_err(), "{text}");
         }
         assert!(parse("a: 'x\ny'").is_err(), "a file of workloads is read strictly");
+    }
+
+    #[test]
+    fn repeated_key_is_found_beside_outdented_lines() {
+        let text = "a: 1\na: 2\nb: 'x\ny'\n";
+        let (value, refused) = parse_first(text).unwrap();
+        assert_eq!(value, json!({"a": 2, "b": "x y"}));
+        assert!(refused.is_some_and(|error| error.problem.contains("duplicate mapping key")));
+        assert_eq!(outdented(&indented(text).unwrap()), text);
+    }
+
+    #[test]
+    fn time_grows_with_the_number_of_lines() {
+        let text: String = (0..100_000).map(|n| format!("a{n}: 'x\ny'\n")).collect();
+        let start = Instant::now();
+        let found = indented(&text).unwrap();
+        // A parse for each line would take hours.
+        assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+        assert_eq!(outdented(&found), text);
+    }
+
+    /// The former algorithm: a parse of the text for each line.
+    fn one_by_one(text: &str) -> Result<serde_json::Value, crate::yaml::YamlError> {
+        let mut text = text.to_owned();
+        loop {
+            match parse(&text) {
+                Err(error) if error.problem == super::PROBLEM => {
+                    let lines = text.split_inclusive('\n').take(error.line - 1);
+                    let at: usize = lines.map(str::len).sum();
+                    if text[at..].starts_with("---") || text[at..].starts_with("...") {
+                        return Err(error);
+                    }
+                    text.insert_str(at, &" ".repeat(super::FURTHEST));
+                }
+                parsed => return parsed,
+            }
+        }
+    }
+
+    /// Generates tokens around quotes, line breaks and indentation.
+    fn piece() -> impl Strategy<Value = &'static str> {
+        prop::sample::select(vec![
+            "'", "'", "\"", "\"", "\n", "\n", "\n  ", "\n\n", "a: ", "b: ", "- ", "? ", "x",
+            "it's", "''", "\\", "\\\"", "# ", " # '", "|\n", ">-\n", "[", "]", "{", "}", ", ", ",",
+            ":", "!t ", "&a ", "\r\n", "\n---\n", "\n...", "é",
+        ])
+    }
+
+    proptest! {
+        #[test]
+        fn one_pass_equals_a_parse_for_each_line(pieces in prop::collection::vec(piece(), 0..24)) {
+            let text = pieces.concat();
+            let (_, found) = super::parse(&text);
+            match (one_by_one(&text), found) {
+                (Ok(expected), found) => prop_assert_eq!(found, Ok(expected), "{}", text),
+                (Err(_), found) => prop_assert!(found.is_err(), "{}", text),
+            }
+        }
+
+        #[test]
+        fn entries_with_outdented_lines_have_their_values(count in 0_usize..2000, quote in "['\"]") {
+            let text: String =
+                (0..count).map(|n| format!("- b{n}: {quote}x\n{n}{quote}\n")).collect();
+            let items: Vec<_> = (0..count).map(|n| {
+                let mut item = serde_json::Map::new();
+                item.insert(format!("b{n}"), json!(format!("x {n}")));
+                serde_json::Value::Object(item)
+            }).collect();
+            let expected = if count == 0 { json!(null) } else { json!(items) };
+            prop_assert_eq!(super::parse(&text).1, Ok(expected));
+        }
     }
 }

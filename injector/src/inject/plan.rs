@@ -93,9 +93,17 @@ impl<'a> Plan<'a> {
         }
         check::pod::validate_names(pod, &injected, earlier.is_some())?;
         let mut warnings = check::annotations::pod_warnings(pod, annotations);
-        // A previous injection has given this warning, and the volumes that it added look the same.
+        let is_sidecar = overlays.iter().any(|(template, _)| template == "sidecar");
+        let ineffective = check::ineffective::warnings(&context, is_sidecar);
+        let hold_application = proxy_config.hold_application_until_proxy_starts()
+            || settings.values.global.proxy.hold_application_until_proxy_starts.on();
+        // A previous injection has given these warnings. The volumes and annotations that it added
+        // look the same.
         let replaced = check::pod::replaced_sysctls(pod, &overlays);
-        warnings.extend(own_volumes.into_iter().chain(replaced).filter(|_| earlier.is_none()));
+        let first = own_volumes.into_iter().chain(replaced).chain(ineffective);
+        warnings.extend(first.filter(|_| earlier.is_none()));
+        warnings.extend(check::other_mesh::warning(pod));
+        warnings.extend(check::hold::canceled(&context, hold_application && is_sidecar));
         let openshift = settings.process.openshift;
         let revision = settings.process.revision_name();
         let keeps_its_own = earlier.as_ref().is_some_and(|earlier| {
@@ -107,8 +115,7 @@ impl<'a> Plan<'a> {
         recordable(&written)?;
         Ok(Self {
             written,
-            hold_application: proxy_config.hold_application_until_proxy_starts()
-                || settings.values.global.proxy.hold_application_until_proxy_starts.on(),
+            hold_application,
             tproxy: context.interception_mode() == "TPROXY",
             reinjected: earlier.is_some(),
             overlays,

@@ -5,6 +5,7 @@ use reason::{Reason, words};
 use serde_json::Value;
 
 use crate::istio::labels::{INJECT, REVISION};
+use crate::kubernetes::windows::windows_field;
 use crate::settings::Settings;
 use crate::settings::inject_config::{InjectConfig, Policy};
 use crate::settings::outrigger::{Outrigger, PodRevision};
@@ -41,20 +42,24 @@ pub fn why_not(settings: &Settings, rules: Rules, pod: &Value, namespace: &str) 
 
 /// Decides for one pod, in the order of Istio's `injectRequired`: host networking, Windows (a check
 /// that Istio lacks), excluded namespaces, the pod's label and then its annotation
-/// `sidecar.istio.io/inject`, `neverInjectSelector`, `alwaysInjectSelector`, policy.
+/// `sidecar.istio.io/inject`, `neverInjectSelector`, `alwaysInjectSelector`, policy. A pod that opts
+/// out has that reason, even with host networking or on Windows.
 pub fn decide(config: &InjectConfig, rules: Rules, pod: &Value, namespace: &str) -> Decision {
     let metadata = &pod["metadata"];
-    if pod["spec"]["hostNetwork"] == true {
+    let switch = Switch::from_metadata(metadata);
+    let opts_out = matches!(switch, Switch::OffByLabel | Switch::OffByAnnotation);
+    if pod["spec"]["hostNetwork"] == true && !opts_out {
         return Decision::Skip(Reason::new(
             words::HOST_NETWORK,
             "the pod uses the node's network, which must not be captured",
         ));
     }
-    if pod["spec"]["os"]["name"] == "windows" {
-        return Decision::Skip(Reason::new(
-            words::WINDOWS,
-            "the pod's containers run on Windows; the proxy and the capture need Linux",
-        ));
+    if let Some(field) = windows_field(&pod["spec"]).filter(|_| !opts_out) {
+        let message = format!(
+            "the pod's containers run on Windows, by spec.{field}; the proxy and the capture need \
+             Linux"
+        );
+        return Decision::Skip(Reason::new(words::WINDOWS, message));
     }
     let namespace = match metadata["namespace"].as_str() {
         Some(own) if !own.is_empty() => own,
@@ -78,7 +83,7 @@ pub fn decide(config: &InjectConfig, rules: Rules, pod: &Value, namespace: &str)
             format!("the configuration's policy is {policy:?}"),
         ));
     }
-    match Switch::from_metadata(metadata) {
+    match switch {
         Switch::On => Decision::Inject,
         Switch::OffByLabel => Decision::Skip(opted_out(words::OPTED_OUT_BY_LABEL, "label")),
         Switch::OffByAnnotation => {
@@ -207,7 +212,17 @@ mod tests {
             ),
             (
                 "policy: enabled",
+                json!({"metadata": {"labels": {INJECT: "false"}}, "spec": {"hostNetwork": true}}),
+                "opted_out_by_label",
+            ),
+            (
+                "policy: enabled",
                 json!({"metadata": {}, "spec": {"os": {"name": "windows"}}}),
+                "windows",
+            ),
+            (
+                "policy: enabled",
+                json!({"metadata": {}, "spec": {"nodeSelector": {"kubernetes.io/os": "windows"}}}),
                 "windows",
             ),
             (

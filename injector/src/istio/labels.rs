@@ -64,11 +64,13 @@ pub(crate) const POD_LABELS_WITHOUT_EFFECT: [&str; 14] = [
 
 /// Returns Istio's labels that a pod may have.
 pub(crate) fn of_pods() -> impl Iterator<Item = &'static str> {
-    let with_effect = LABELS
-        .iter()
-        .filter(|label| label.on == POD && label.key.contains("istio"))
-        .map(|label| label.key);
-    with_effect.chain(POD_LABELS_WITHOUT_EFFECT)
+    with_effect_on_pods().chain(POD_LABELS_WITHOUT_EFFECT)
+}
+
+/// Returns Istio's labels of pods that have an effect.
+pub(crate) fn with_effect_on_pods() -> impl Iterator<Item = &'static str> {
+    let of_pods = LABELS.iter().filter(|label| label.on == POD && label.key.contains("istio"));
+    of_pods.map(|label| label.key)
 }
 
 const POD: &str = "pod";

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use documents::unknown_keys::{Shape, UnknownKey, unknown_keys};
 use go_types::{self, FieldKind, OBJECT_META, POD_SPEC, Type};
 use serde_json::Value;
 
@@ -65,6 +66,14 @@ pub(crate) fn in_json(place: PodList, value: &Value, name: &str) -> Option<Strin
 /// True if items of this list have a field of this name.
 pub(crate) fn is_field(place: PodList, name: &str) -> bool {
     matches!(place.item(), Some(FieldKind::Struct(of)) if of.decoded(name).is_some())
+}
+
+/// Returns the fields of a JSON value, at any depth, that the Kubernetes API does not know.
+pub(crate) fn unknown_fields(place: PodList, value: &Value) -> Vec<UnknownKey> {
+    match place.item() {
+        Some(FieldKind::Struct(of)) => unknown_keys(value, Shape::Message(of)),
+        _ => Vec::new(),
+    }
 }
 
 /// Renames the fields of a JSON value for this list to their names in the Kubernetes API.

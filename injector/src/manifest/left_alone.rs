@@ -29,7 +29,7 @@ type Surprise = (Reason, Option<PodTemplateRule>);
 impl Manifest<'_> {
     /// Returns the objects of the document that are not workloads of a known kind.
     pub fn left_alone(&self) -> Vec<LeftAlone> {
-        let Some(root) = &self.root else { return Vec::new() };
+        let Some(root) = &self.root else { return self.unread.iter().cloned().collect() };
         let mut found = Vec::new();
         let view = if self.value.is_null() { View::Text(root) } else { View::Value(&self.value) };
         let mut place = Vec::new();
@@ -120,6 +120,9 @@ fn surprise(
         [] => "it".to_owned(),
         path => path.iter().map(|(token, _)| token.as_str()).collect::<Vec<_>>().join("."),
     };
+    if pod_template::is_of_knative(api_version) {
+        return alone(pod_template::of_knative(&template));
+    }
     let (shown, version) = (kind.escape_debug(), api_version.escape_debug());
     let problem = if pod_template::has_rule(api_version, kind, rules) {
         format!("the rule for the kind {shown} of {version} has another path")

@@ -16,6 +16,7 @@ mod pod_template_rule;
 mod render;
 mod source;
 mod tree;
+mod unread;
 
 use json_patch::Patch;
 use serde_json::Value;
@@ -44,6 +45,8 @@ pub struct Manifest<'a> {
     role: Role,
     rules: &'a [PodTemplateRule],
     pods: Vec<PodTemplate>,
+    /// The object of a document that is not YAML and holds no pod.
+    unread: Option<LeftAlone>,
 }
 
 /// The edit of a pod template.
@@ -100,8 +103,8 @@ pub enum ManifestError {
 }
 
 impl<'a> Manifest<'a> {
-    /// Parses a document. A document without a workload of a known kind has no pod templates, and
-    /// only has to be YAML.
+    /// Parses a document. A document without a workload of a known kind has no pod templates. If it
+    /// is not even YAML, it is [left alone](Self::left_alone) with a warning.
     pub fn read(document: &Document<'a>) -> Result<Self, ManifestError> {
         Self::read_by_rules(document, &[])
     }
@@ -173,12 +176,30 @@ impl<'a> Manifest<'a> {
     ) -> Result<Self, ManifestError> {
         let &Document { text, line, role, .. } = document;
         let source = Source::new(text);
-        let (value, pods) = (Value::Null, Vec::new());
-        let mut manifest = Self { source, root: None, value, ordinary: false, role, rules, pods };
+        let mut manifest = Self {
+            source,
+            root: None,
+            value: Value::Null,
+            ordinary: false,
+            role,
+            rules,
+            pods: Vec::new(),
+            unread: None,
+        };
         if role == Role::BesideItems {
             return Ok(manifest);
         }
-        let events = tree::events(&source)?;
+        let events = match tree::events(&source) {
+            Ok(events) => events,
+            Err(error) => {
+                let in_file = YamlError { line: line + error.line - 1, ..error.clone() };
+                let Some(unread) = unread::left_unread(text, &in_file, rules) else {
+                    return Err(error.into());
+                };
+                manifest.unread = Some(unread);
+                return Ok(manifest);
+            }
+        };
         let Some(root) = Node::build(&source, &events)? else {
             return Ok(manifest);
         };

@@ -1,8 +1,9 @@
 //! Positions of the pods in a document.
 
+use reason::{Reason, words};
 use serde_json::Value;
 
-use super::pod_template_rule::PodTemplateRule;
+use super::pod_template_rule::{PodTemplateRule, group_of};
 use crate::kubernetes::workload::Workload;
 
 /// A pod template or a pod of a document.
@@ -30,6 +31,27 @@ impl PodTemplate {
     pub fn path_in_object(&self) -> &[String] {
         &self.place[self.outer..]
     }
+
+    /// Returns the reason to leave an object of a file as it is, because its own API rejects an
+    /// injected template. `None` if a rule of the user names the template.
+    pub fn stays(&self) -> Option<Reason> {
+        let is_free = !is_of_knative(&self.workload.api_version) || self.rule.is_some();
+        (!is_free).then(|| of_knative(&self.path_in_object().join(".")))
+    }
+}
+
+/// True if the object belongs to Knative, whose pod templates allow only some fields of a pod.
+pub(super) fn is_of_knative(api_version: &str) -> bool {
+    group_of(api_version) == "serving.knative.dev"
+}
+
+/// Returns the reason to leave an object of Knative.
+pub(super) fn of_knative(template: &str) -> Reason {
+    let message = format!(
+        "{template} is a pod template of Knative, which rejects the fields of a sidecar, so it is \
+         not injected"
+    );
+    Reason::new(words::KNATIVE, message)
 }
 
 /// True if objects of the kind can hold a pod, by the rules or without them. An `apiVersion` may be

@@ -161,7 +161,7 @@ impl fmt::Display for PodTemplateRule {
     }
 }
 
-fn group_of(api_version: &str) -> &str {
+pub(super) fn group_of(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }
 

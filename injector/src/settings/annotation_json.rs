@@ -1,5 +1,6 @@
 //! Validation of annotation values that are JSON.
 
+use documents::unknown_keys::UnknownKey;
 use go_types;
 use kube_access::names;
 use mesh::proxy_config_rules;
@@ -46,7 +47,8 @@ fn keyed_objects(place: PodList, value: &str) -> Option<Vec<(String, Value)>> {
     })
 }
 
-/// Returns the first invalid volume. A volume may have at most one source.
+/// Returns the first invalid volume. A volume needs exactly one source: Kubernetes would turn one
+/// without a source, or with a misspelt one, into an empty directory.
 pub(super) fn volumes(value: &str) -> Option<InputError> {
     objects(PodList::Volume, value, |_| true).or_else(|| {
         keyed_objects(PodList::Volume, value)?.iter().find_map(|(path, volume)| {
@@ -56,9 +58,12 @@ pub(super) fn volumes(value: &str) -> Option<InputError> {
                     && pod_schema::is_field(PodList::Volume, field)
             });
             let sources: Vec<_> = sources.map(|(field, _)| field.as_str()).collect();
-            (sources.len() > 1).then(|| {
-                InputError::Because(format!("{path} has several sources: {}", sources.join(", ")))
-            })
+            let problem = match sources[..] {
+                [] => Some(format!("{path} has no source, such as configMap or emptyDir")),
+                [_] => None,
+                _ => Some(format!("{path} has several sources: {}", sources.join(", "))),
+            };
+            problem.map(InputError::Because)
         })
     })
 }
@@ -71,7 +76,7 @@ pub(super) fn mounts(value: &str) -> Option<InputError> {
 }
 
 /// Returns the first object that is invalid: its name must be a DNS label, its fields must have the
-/// types of the Kubernetes API, and it may hold no strategic-merge directive.
+/// types of the Kubernetes API, and it may hold no strategic-merge directive and no unknown field.
 fn objects(place: PodList, value: &str, good: impl Fn(&Value) -> bool) -> Option<InputError> {
     let Some(given) = keyed_objects(place, value) else {
         return Some(InputError::Whole);
@@ -84,9 +89,34 @@ fn objects(place: PodList, value: &str, good: impl Fn(&Value) -> bool) -> Option
         if let Some(misfit) = pod_schema::in_json(place, object, path) {
             return Some(InputError::Because(misfit));
         }
+        let unknown = pod_schema::unknown_fields(place, object);
+        if let Some(unknown) = unknown.iter().find(|field| !may_be_new(field)) {
+            let near = unknown.near.map(|near| format!("; did you mean {near}?"));
+            let field = &unknown.path;
+            let problem =
+                format!("{path} has the unknown field {field}{}", near.unwrap_or_default());
+            return Some(InputError::Because(problem));
+        }
         let named = object["name"].as_str().is_some_and(|name| names::label(name).is_ok());
         (!named || !good(object)).then(|| InputError::Item(format!("{path}: {object}")))
     })
+}
+
+/// True if an unknown field may be one of a later Kubernetes version: it resembles no known one and
+/// is inside a known one.
+fn may_be_new(field: &UnknownKey) -> bool {
+    field.near.is_none() && field.path.contains(['.', '['])
+}
+
+/// Returns the paths of fields in an annotation that may belong to a later version of Kubernetes.
+pub(crate) fn fields_that_may_be_new(place: PodList, value: &str) -> Vec<String> {
+    let objects = keyed_objects(place, value).unwrap_or_default().into_iter();
+    let fields = objects.flat_map(|(path, object)| {
+        let unknown = pod_schema::unknown_fields(place, &object).into_iter();
+        let new = unknown.filter(may_be_new);
+        new.map(move |field| format!("{path}.{}", field.path)).collect::<Vec<_>>()
+    });
+    fields.collect()
 }
 
 /// Returns a strategic-merge directive at any depth of the value.

@@ -2,31 +2,42 @@
 
 use documents::{excerpt, suggest, yaml};
 use mesh::proxy_config::ProxyConfig;
-use mesh::proxy_config_rules;
+use mesh::{log_levels, proxy_config_rules, statistics};
 use serde_json::Value;
 
 use super::annotation_json::{self as json, InputError};
 use super::annotation_lists::{all_or, cidr, decimal, dense, interface, list, port, port_range};
+use crate::kubernetes::image_reference::is_image;
 use crate::kubernetes::quantity;
 
 /// The type of an annotation's value. An empty value is valid where Istio allows it: in lists of
 /// addresses, ports and interfaces.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AnnotationKind {
+    /// A host and a port.
+    Address,
+    /// Log levels of the agent and the init container.
+    AgentLogLevels,
     /// Address ranges.
     Cidrs,
     /// Address ranges or `*`.
     CidrsOrAll,
+    /// Envoy's log levels by component.
+    ComponentLogLevels,
     /// The name of a `ConfigMap`.
     ConfigMap,
     /// A JSON object of environment variables.
     Environment,
+    /// A JSON object of the bounds of histograms.
+    HistogramBuckets,
     /// A container image.
     Image,
     /// Names of network interfaces.
     Interfaces,
     /// `REDIRECT`, `TPROXY` or `NONE`.
     InterceptionMode,
+    /// A log level of Envoy.
+    LogLevel,
     /// A JSON object of containers and init containers.
     Overrides,
     /// One port, 0 included.
@@ -46,6 +57,10 @@ pub enum AnnotationKind {
     PortRangesOrAll,
     /// A non-negative number of seconds or of attempts, as in the fields of a Kubernetes probe.
     Seconds,
+    /// Names of tags of statistics.
+    StatTags,
+    /// An interval of Envoy's statistics.
+    StatsInterval,
     /// A boolean in the syntax of Go's `strconv.ParseBool`.
     Switch,
     /// The suffix of an image tag.
@@ -64,13 +79,24 @@ impl AnnotationKind {
     /// Returns the allowed values in words, for messages and the reference page.
     pub fn allowed(self) -> &'static str {
         match self {
+            Self::Address => "a host and a port such as istiod.istio-system.svc:15012",
+            Self::AgentLogLevels => {
+                "a list such as default:info,xdsproxy:debug with the levels none, fatal, error, \
+                 warn, info and debug"
+            }
             Self::Cidrs => "a list of address ranges such as 10.1.0.0/16,fd00::/8",
             Self::CidrsOrAll => "* or a list of address ranges such as 10.1.0.0/16,fd00::/8",
+            Self::ComponentLogLevels => {
+                "a list such as misc:error,http:debug with the levels trace, debug, info, \
+                 warning, warn, error, critical and off"
+            }
             Self::ConfigMap => "the name of a ConfigMap",
-            Self::Image => "a container image",
+            Self::HistogramBuckets => statistics::HISTOGRAM_BUCKETS,
+            Self::Image => "a container image such as registry.example/istio/proxyv2:1.28",
             Self::InterceptionMode => "REDIRECT, TPROXY or NONE",
             Self::Interfaces => "a list of interface names such as eth1,net1",
             Self::Environment => "a JSON object of environment variables",
+            Self::LogLevel => "trace, debug, info, warning, warn, error, critical or off",
             Self::Overrides => "a JSON object of containers and initContainers",
             Self::Port => "a port from 0 to 65535",
             Self::Ports => "a list of ports such as 80,8080",
@@ -80,6 +106,8 @@ impl AnnotationKind {
             Self::ProxyConfig => "a ProxyConfig as YAML or JSON",
             Self::Quantity => "a quantity such as 100m, 2 or 128Mi",
             Self::Seconds => "a whole number from 0 to 2147483647",
+            Self::StatTags => "a list of names of letters, digits, `_`, `.` and `-`",
+            Self::StatsInterval => statistics::INTERVAL,
             Self::Switch => "true or false",
             Self::Tag => proxy_config_rules::IMAGE_TYPE,
             Self::Templates => "a list of at most 32 templates such as sidecar,mine",
@@ -114,6 +142,7 @@ impl AnnotationKind {
     fn words(self) -> &'static [&'static str] {
         match self {
             Self::InterceptionMode => &["REDIRECT", "TPROXY", "NONE"],
+            Self::LogLevel => &log_levels::OF_ENVOY,
             Self::Switch => &["true", "false"],
             _ => &[],
         }
@@ -122,14 +151,15 @@ impl AnnotationKind {
     /// Validates a value. The error completes a sentence that begins with the value.
     pub fn check(self, value: &str) -> Result<(), String> {
         let fault = match self {
+            Self::Address => fault(proxy_config_rules::is_address(value)),
+            Self::AgentLogLevels => fault(log_levels::of_scopes(value).is_some()),
             Self::Cidrs => list(value, cidr),
             Self::CidrsOrAll => all_or(value, |value| list(value, cidr)),
             Self::ConfigMap => fault(!value.is_empty()),
-            // A value without a slash has no effect.
-            Self::Image => fault(
-                !value.contains('/') || !value.chars().any(|c| c.is_whitespace() || c.is_control()),
-            ),
-            Self::InterceptionMode => fault(self.words().contains(&value)),
+            Self::ComponentLogLevels => fault(log_levels::are_of_components(value)),
+            Self::HistogramBuckets => fault(statistics::histogram_buckets(value).is_some()),
+            Self::Image => fault(is_image(value)),
+            Self::InterceptionMode | Self::LogLevel => fault(self.words().contains(&value)),
             Self::Interfaces => list(value, |name| interface(name.trim())),
             Self::Environment => fault(json::environment(value)),
             Self::Overrides => json::overrides(value),
@@ -141,6 +171,12 @@ impl AnnotationKind {
             Self::PortRanges => list(&dense(value), port_range),
             Self::PortRangesOrAll => all_or(value, |value| list(&dense(value), port_range)),
             Self::Seconds => fault(seconds(value)),
+            Self::StatTags => {
+                let tags = statistics::list(value);
+                let bad = tags.into_iter().find(|tag| !statistics::is_tag(tag));
+                bad.map(|tag| InputError::Item(tag.to_owned()))
+            }
+            Self::StatsInterval => fault(value.is_empty() || statistics::interval(value).is_some()),
             Self::Switch => fault(switch(value).is_some()),
             Self::Tag => fault(proxy_config_rules::is_image_type(value)),
             // Each template is rendered, and only the size of a pod's annotations limits the list.
@@ -209,160 +245,4 @@ fn proxy_config(value: &str) -> Result<(), String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_kind_accepts_what_istio_accepts() {
-        for (kind, good, bad) in [
-            (
-                AnnotationKind::Cidrs,
-                &["", "10.1.2.3/8", "fd00::/8,10.0.0.0/8"][..],
-                &[
-                    "*",
-                    "10.1.2.3",
-                    "10.0.0.0/33",
-                    " 10.0.0.0/8",
-                    "10.0.0.0/08",
-                    "a/8",
-                    "10.0.0.0/8,",
-                    "fe80::%eth0/64",
-                ][..],
-            ),
-            (AnnotationKind::CidrsOrAll, &["*", ""], &["*,10.0.0.0/8"]),
-            (
-                AnnotationKind::Ports,
-                &["", " ", "80", "80, 90", " 080 ", "0"],
-                &["*", "70000", "http", "-1", "+1", "80-90", "80,", "80,,90", ","],
-            ),
-            (
-                AnnotationKind::PortRanges,
-                &["", "80,,90", "80, 90,", ",", "8000-8010", "8000:8010,80"],
-                &["*", "80,http", "90-80", "80-", "-80", "80-70000", "80-90-100"],
-            ),
-            (AnnotationKind::PortRangesOrAll, &["*", "", "80,8000-8010"], &["*,80"]),
-            (AnnotationKind::PortsOrAll, &["*", "80"], &["*,80"]),
-            (AnnotationKind::Port, &["0", " 15020 "], &["", "x", "65536"]),
-            (
-                AnnotationKind::Quantity,
-                &[
-                    "100m", "2", "128Mi", "1.5", "1e3", ".5", "+1", "0", "1E-18", ".", "Mi", "+",
-                    "-0",
-                ],
-                &["", "100 m", "1.2.3", "5x", "1\n", "-1", "-100m", "1e1000", &"9".repeat(31)],
-            ),
-            (AnnotationKind::Seconds, &["0", "2147483647"], &["", "2147483648", "-1", "1s", "010"]),
-            (
-                AnnotationKind::Interfaces,
-                &["", "eth0", "net1,eth-0.5"],
-                &["0eth", "a b", "abcdefghijklmnop"],
-            ),
-            (AnnotationKind::InterceptionMode, &["NONE"], &["redirect", ""]),
-            (
-                AnnotationKind::Environment,
-                &["{}", r#"{"A":"x","B c":1}"#],
-                &["[]", "", "{", r#"{"":"x"}"#, r#"{"A=B":"x"}"#],
-            ),
-            (
-                AnnotationKind::Volumes,
-                &[
-                    "{}",
-                    "[]",
-                    "null",
-                    r#"{"v":{"emptyDir":{}}}"#,
-                    r#"{"v":{"name":"w","emptyDir":{}}}"#,
-                    r#"[{"name":"v","emptyDir":{}}]"#,
-                    r#"[{"emptyDir":{}}]"#,
-                    // Kubernetes turns a volume without a source into an emptyDir.
-                    r#"[{"name":"v"}]"#,
-                    r#"{"v":{"emptyDir":null}}"#,
-                ],
-                &[
-                    "",
-                    "5",
-                    r#""v""#,
-                    "[{}]",
-                    "[null]",
-                    "[[]]",
-                    r#"["v"]"#,
-                    r#"[{"name":"V_","emptyDir":{}}]"#,
-                    r#"{"v":5}"#,
-                    r#"{"v":null}"#,
-                    r#"{"v":{}}"#,
-                    r#"{"V_":{"emptyDir":{}}}"#,
-                    r#"{"":{"emptyDir":{}}}"#,
-                    r#"{"v-":{"emptyDir":{}}}"#,
-                    r#"{"v":{"name":"W_","emptyDir":{}}}"#,
-                    r#"{"v":{"name":null,"emptyDir":{}}}"#,
-                    r#"{"v":{"$patch":"delete"}}"#,
-                    r#"[{"name":"v","emptyDir":{},"HostPath":{"path":"/"}}]"#,
-                ],
-            ),
-            (
-                AnnotationKind::VolumeMounts,
-                &[
-                    "{}",
-                    "[]",
-                    "null",
-                    r#"{"v":{"mountPath":"/v","readOnly":true}}"#,
-                    r#"[{"name":"certs","mountPath":"/etc/certs","readonly":true}]"#,
-                    r#"[{"NAME":"v","mountpath":"/v"}]"#,
-                ],
-                &[
-                    r#"{"v":{}}"#,
-                    r#"{"v":{"mountPath":""}}"#,
-                    r#"{"v":{"mountPath":5}}"#,
-                    r#"[{"name":"v"}]"#,
-                    r#"[{"name":"v","mountPath":"/v","readonly":"true"}]"#,
-                ],
-            ),
-            (AnnotationKind::Tag, &["", "debug", "a_b.c-d"], &["a b", "a:b", "a/b", "debug ", "ü"]),
-            (AnnotationKind::ConfigMap, &["c", "any thing"], &[""]),
-            (AnnotationKind::Templates, &["", "a", "a, b"], &[&",".repeat(32)]),
-            (
-                AnnotationKind::Overrides,
-                &["{}", "null", r#"{"containers":null}"#, r#"{"containers":[{"name":"c"}]}"#],
-                &["[]", r#"{"containers":5}"#, r#"{"initContainers":["c"]}"#],
-            ),
-            (AnnotationKind::Switch, &["true", "FALSE", "1", "f"], &["", "yes", "tRUE", "on"]),
-            (
-                AnnotationKind::ProxyConfig,
-                &["concurrency: 2", "concurrency: 2\nconcurrency: 3", "{}\n---\n{}", "{}", ""],
-                &["concurrency: x", "[", "text"],
-            ),
-            (AnnotationKind::Image, &["a/b:c", " ", "a b"], &["a/b c", "a/b\n"]),
-        ] {
-            for value in good {
-                assert_eq!(kind.check(value), Ok(()), "{kind:?} {value:?}");
-            }
-            for value in bad {
-                assert!(kind.check(value).is_err(), "{kind:?} {value:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn invalid_word_gets_a_suggestion() {
-        assert_eq!(
-            AnnotationKind::InterceptionMode.check("tproxy").unwrap_err(),
-            "is not REDIRECT, TPROXY or NONE; did you mean TPROXY?"
-        );
-        assert_eq!(
-            AnnotationKind::Switch.check("ture").unwrap_err(),
-            "is not true or false; did you mean true?"
-        );
-        assert_eq!(AnnotationKind::Switch.check("maybe").unwrap_err(), "is not true or false");
-    }
-
-    #[test]
-    fn invalid_list_item_is_named() {
-        assert_eq!(
-            AnnotationKind::Ports.check("80,,81").unwrap_err(),
-            "is not a list of ports such as 80,8080: an item is empty"
-        );
-        assert_eq!(
-            AnnotationKind::Ports.check("80,http").unwrap_err(),
-            "is not a list of ports such as 80,8080: the item \"http\" is invalid"
-        );
-    }
-}
+mod tests;

@@ -166,12 +166,30 @@ keys! {
         "CPU limit of the init container";
     INIT_MEMORY_LIMIT = "sidecar.outrigger.io/initMemoryLimit", AnnotationKind::Quantity, "",
         "memory limit of the init container";
-    LOG_LEVEL = "sidecar.istio.io/logLevel", AnnotationKind::Text, "global.proxy.logLevel",
+    LOG_LEVEL = "sidecar.istio.io/logLevel", AnnotationKind::LogLevel, "global.proxy.logLevel",
         "log level of the proxy";
-    COMPONENT_LOG_LEVEL = "sidecar.istio.io/componentLogLevel", AnnotationKind::Text, "global.proxy.componentLogLevel",
+    COMPONENT_LOG_LEVEL = "sidecar.istio.io/componentLogLevel", AnnotationKind::ComponentLogLevels, "global.proxy.componentLogLevel",
         "log levels of the proxy's components";
-    AGENT_LOG_LEVEL = "sidecar.istio.io/agentLogLevel", AnnotationKind::Text, "global.logging.level",
+    AGENT_LOG_LEVEL = "sidecar.istio.io/agentLogLevel", AnnotationKind::AgentLogLevels, "global.logging.level",
         "log level of the agent and the init container";
+    DISCOVERY_ADDRESS = "sidecar.istio.io/discoveryAddress", AnnotationKind::Address, "",
+        "`discoveryAddress` of the proxy, above `proxy.istio.io/config`; the agent reads it";
+    STATS_PREFIXES = "sidecar.istio.io/statsInclusionPrefixes", AnnotationKind::Text, "",
+        "prefixes of statistics that Envoy keeps; the agent reads it and the next seven";
+    STATS_SUFFIXES = "sidecar.istio.io/statsInclusionSuffixes", AnnotationKind::Text, "",
+        "suffixes of statistics that Envoy keeps";
+    STATS_REGEXPS = "sidecar.istio.io/statsInclusionRegexps", AnnotationKind::Text, "",
+        "regular expressions of statistics that Envoy keeps";
+    EXTRA_STAT_TAGS = "sidecar.istio.io/extraStatTags", AnnotationKind::StatTags, "",
+        "additional tags of statistics";
+    HISTOGRAM_BUCKETS = "sidecar.istio.io/statsHistogramBuckets", AnnotationKind::HistogramBuckets, "",
+        "buckets of histograms";
+    FLUSH_INTERVAL = "sidecar.istio.io/statsFlushInterval", AnnotationKind::StatsInterval, "",
+        "interval at which Envoy flushes statistics";
+    EVICTION_INTERVAL = "sidecar.istio.io/statsEvictionInterval", AnnotationKind::StatsInterval, "",
+        "interval at which Envoy evicts unused statistics, a multiple of the flush interval";
+    STATS_COMPRESSION = "sidecar.istio.io/statsCompression", AnnotationKind::Switch, "",
+        "`false`: Envoy does not compress its metrics";
     BOOTSTRAP_OVERRIDE = "sidecar.istio.io/bootstrapOverride", AnnotationKind::ConfigMap, "",
         "the ConfigMap with the proxy's bootstrap";
     USER_VOLUME = "sidecar.istio.io/userVolume", AnnotationKind::Volumes, "",
@@ -269,6 +287,13 @@ mod tests {
     fn values_are_validated_by_their_annotation_kind() {
         let error = check_values(&json!({"global": {"proxy": {"statusPort": "abc"}}})).unwrap_err();
         assert_eq!(error, "global.proxy.statusPort: \"abc\" is not a port from 0 to 65535");
+        for (values, path) in [
+            (json!({"global": {"proxy": {"logLevel": "loud"}}}), "global.proxy.logLevel"),
+            (json!({"global": {"logging": {"level": "loud"}}}), "global.logging.level"),
+            (json!({"global": {"proxy": {"image": "a/b c"}}}), "global.proxy.image"),
+        ] {
+            assert!(check_values(&values).unwrap_err().starts_with(path), "{path}");
+        }
         let good = json!({"global": {"proxy": {"includeIPRanges": "*", "statusPort": 15020}}});
         assert_eq!(check_values(&good), Ok(Vec::new()));
         let odd = check_values(&json!({"global": {"proxy": {"includeIPRanges": "bad"}}}));

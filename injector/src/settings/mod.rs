@@ -10,6 +10,7 @@ pub mod outrigger;
 pub mod proxy_configs;
 pub mod scalars;
 pub mod template_names;
+mod value_images;
 pub mod values;
 
 use std::borrow::Cow;
@@ -110,7 +111,9 @@ impl Settings {
         })?;
         let mesh = mesh_config.read(MeshConfig::parse)?;
         let notices = inject_config.notices(inject.oddities.clone());
-        let notices = notices.chain(values_document.notices(values.oddities(&inject.templates)));
+        let hold = mesh.default_config.hold_application_until_proxy_starts();
+        let odd = values.oddities(&inject.templates).into_iter().chain(values.canceled_hold(hold));
+        let notices = notices.chain(values_document.notices(odd.collect()));
         let notices = notices.chain(mesh_config.notices(mesh.oddities())).collect();
         Ok(Self { inject, templates, values, mesh, process, notices })
     }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::outrigger::{self, Outrigger};
 use super::scalars::{Switch, Text};
-use super::{annotations, known_keys};
+use super::{annotations, known_keys, value_images};
 
 /// The Helm values that shape pods. Names are those of Istio's chart.
 ///
@@ -63,6 +63,7 @@ impl Values {
             outrigger::check_keys(own)?;
         }
         let values: Self = typed(over(defaults, document, ""))?;
+        value_images::check(&values.global)?;
         Ok(Self { document: given, odd, ..values })
     }
 
@@ -76,6 +77,14 @@ impl Values {
         };
         let unknown = unknown.filter(|key| !is_named(&key.path)).map(notice::unknown);
         unknown.chain(self.odd.iter().cloned()).collect()
+    }
+
+    /// Returns the notice that `lifecycle` replaces the hook for which `hold` asks, in the values or
+    /// in the mesh configuration.
+    pub(super) fn canceled_hold(&self, by_mesh: bool) -> Option<Oddity> {
+        let Proxy { hold_application_until_proxy_starts: hold, .. } = &self.global.proxy;
+        let is_canceled = (hold.on() || by_mesh) && self.global.proxy.lacks_post_start();
+        is_canceled.then(|| ("global.proxy.lifecycle".to_owned(), NO_POST_START.to_owned()))
     }
 }
 
@@ -244,6 +253,14 @@ pub struct SidecarInjectorWebhook {
     pub rewrite_app_http_probe: Switch,
 }
 
+impl Proxy {
+    /// True if `lifecycle` replaces the hooks of injection and has no `postStart` of its own.
+    pub(crate) fn lacks_post_start(&self) -> bool {
+        let given = self.lifecycle.as_object().filter(|hooks| !hooks.is_empty());
+        given.is_some_and(|hooks| hooks.get("postStart").is_none_or(Value::is_null))
+    }
+}
+
 /// Merges the document over the defaults, mapping by mapping. A mapping that is passed to
 /// Kubernetes unchanged replaces the default as a whole.
 fn over(below: Value, above: Value, key: &str) -> Value {
@@ -266,6 +283,10 @@ fn over(below: Value, above: Value, key: &str) -> Value {
 }
 
 const VERBATIM: [&str; 5] = ["env", "lifecycle", "resources", "seccompProfile", "securityContext"];
+
+const NO_POST_START: &str = "without postStart, the application does not wait for a proxy that is no native sidecar, \
+     although holdApplicationUntilProxyStarts is true; hint: add postStart: {exec: {command: \
+     [pilot-agent, wait]}}";
 
 const DEFAULTS: &str = include_str!("defaults/values.yaml");
 

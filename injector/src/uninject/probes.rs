@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::doubt;
 use crate::inject::computed_env::PROBERS;
+use crate::inject::postprocess::original_handler::put_back;
 use crate::inject::postprocess::probes::{HANDLERS, HandlerKind};
 use crate::json::short;
 use crate::kubernetes::pod::proxy_env;
@@ -61,28 +62,6 @@ impl Probers {
             }
         }
     }
-}
-
-/// Puts the original action into a handler. Returns its name.
-fn put_back(handler: &mut Map<String, Value>, prober: &Value) -> Option<&'static str> {
-    let original = prober["httpGet"].as_object();
-    if let Some(original) = original.filter(|original| original.contains_key("port")) {
-        let current = handler.get_mut("httpGet")?.as_object_mut()?;
-        // The other fields stay as they are in an injected pod.
-        current.remove("path");
-        let replaced =
-            |(field, _): &(&String, &Value)| ["path", "port", "scheme"].contains(&field.as_str());
-        let original = original.iter().filter(replaced);
-        current.extend(original.map(|(field, value)| (field.clone(), value.clone())));
-        return Some("httpGet");
-    }
-    let action = ["tcpSocket", "grpc"].into_iter().find(|action| prober[action].is_object())?;
-    let fields = prober[action].as_object().into_iter().flatten();
-    let fields = fields.filter(|(_, value)| !value.is_null());
-    let fields = fields.map(|(field, value)| (field.clone(), value.clone())).collect();
-    handler.remove("httpGet");
-    handler.insert(action.to_owned(), Value::Object(fields));
-    Some(action)
 }
 
 /// Returns the names of a container's ports with this number; `None` without any.

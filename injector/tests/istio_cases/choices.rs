@@ -70,7 +70,7 @@ pub(crate) const VALUES: &[(&str, &str)] = &[
     ("/global/proxy/resources", "null"),
     ("/global/proxy/resources", "{}"),
     ("/global/proxy/resources", "{limits: {memory: 1Gi, cpu: 4}}"),
-    ("/global/proxy/componentLogLevel", "'x:y'"),
+    ("/global/proxy/componentLogLevel", "'http:debug'"),
     ("/global/proxy/readinessPeriodSeconds", "3"),
     ("/global/proxy/statusPort", "'15024'"),
     ("/global/proxy/includeIPRanges", "'10.0.0.0/8,fd00::/8'"),

@@ -23,8 +23,8 @@ fn agent_gets_the_rewritten_probes() {
             r#"{"/app-health/app/livez":{"httpGet":{"path":"/","port":8080,"scheme":"HTTPS"}}}"#,
         ),
         (
-            json!({"startupProbe": {"httpGet": {"port": 80, "host": "h", "httpHeaders": [{"name": "Host", "value": "a"}]}, "timeoutSeconds": 10}}),
-            r#"{"/app-health/app/startupz":{"httpGet":{"port":80,"host":"h","httpHeaders":[{"name":"Host","value":"a"}]},"timeoutSeconds":10}}"#,
+            json!({"startupProbe": {"httpGet": {"port": 80, "host": "", "httpHeaders": [{"name": "Host", "value": "a"}]}, "timeoutSeconds": 10}}),
+            r#"{"/app-health/app/startupz":{"httpGet":{"port":80,"httpHeaders":[{"name":"Host","value":"a"}]},"timeoutSeconds":10}}"#,
         ),
         (
             json!({"readinessProbe": {"httpGet": {"port": 80}, "timeoutSeconds": 0}}),
@@ -35,8 +35,8 @@ fn agent_gets_the_rewritten_probes() {
             r#"{"/app-health/app/readyz":{"tcpSocket":{"port":90}}}"#,
         ),
         (
-            json!({"readinessProbe": {"tcpSocket": {"port": "web", "host": "h"}}}),
-            r#"{"/app-health/app/readyz":{"tcpSocket":{"port":8080,"host":"h"}}}"#,
+            json!({"readinessProbe": {"tcpSocket": {"port": "web"}}}),
+            r#"{"/app-health/app/readyz":{"tcpSocket":{"port":8080}}}"#,
         ),
         (
             json!({"livenessProbe": {"grpc": {"port": 1234}}}),
@@ -131,6 +131,61 @@ fn other_probes_are_not_rewritten() {
         let injected = Fixture::default().pod(&pod_of(&json!({}), &json!([app])));
         assert_eq!(variable(&injected, "ISTIO_KUBE_APP_PROBERS"), None, "{handlers}");
     }
+}
+
+/// The kubelet calls the host of a handler, which is not the pod. Istio redirects such a probe to
+/// the agent's path and port of that host.
+#[test]
+fn handlers_of_other_hosts_stay() {
+    for action in ["httpGet", "tcpSocket"] {
+        for place in ["/readinessProbe", "/livenessProbe", "/startupProbe", "/lifecycle/preStop"] {
+            for (host, warns) in [
+                ("upstream.example", false),
+                ("10.0.0.1", false),
+                ("127.0.0.1", true),
+                ("::1", true),
+                ("localhost", true),
+            ] {
+                for port in [json!(80), json!("web"), json!("nowhere")] {
+                    let handler = json!({action: {"host": host, "port": port}});
+                    let mut app = json!({"name": "app", "image": "a", "restartPolicy": "Always",
+                        "lifecycle": {}, "ports": [{"name": "web", "containerPort": 80}]});
+                    let (parent, field) = place.rsplit_once('/').unwrap();
+                    app.pointer_mut(parent).unwrap()[field] = handler.clone();
+                    let mut pod = pod_of(&json!({}), &json!([{"name": "other", "image": "o"}]));
+                    pod["spec"]["initContainers"] = json!([app]);
+                    let injected = Fixture::default().pod(&pod);
+                    assert_eq!(container(&injected, "app").pointer(place), Some(&handler));
+                    assert_eq!(variable(&injected, "ISTIO_KUBE_APP_PROBERS"), None);
+                    let warnings = Fixture::default().injection(&pod).unwrap().warnings;
+                    let shown: Vec<_> = warnings.iter().map(Reason::word).collect();
+                    let expected = if warns { &["probe_of_the_node"][..] } else { &[] };
+                    assert_eq!(shown, expected, "{place}: {handler}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn half_rewritten_probe_is_restored() {
+    let original = json!({"host": "h", "path": "/r", "port": 80, "scheme": "HTTPS"});
+    let app = json!([{"name": "app", "image": "a", "readinessProbe": {"httpGet": original}}]);
+    let mut pod = Fixture::default().pod(&pod_of(&json!({}), &app));
+    let get = json!({"host": "h", "path": "/app-health/app/readyz", "port": 15020,
+        "scheme": "HTTP"});
+    pod["spec"]["containers"][0]["readinessProbe"]["httpGet"] = get;
+    let prober = json!({"/app-health/app/readyz": {"httpGet": original}}).to_string();
+    for list in ["containers", "initContainers"] {
+        for container in pod["spec"][list].as_array_mut().unwrap() {
+            if container["name"] == "istio-proxy" {
+                let env = container["env"].as_array_mut().unwrap();
+                env.push(json!({"name": "ISTIO_KUBE_APP_PROBERS", "value": prober}));
+            }
+        }
+    }
+    let repaired = Fixture::default().pod(&pod);
+    assert_eq!(container(&repaired, "app")["readinessProbe"]["httpGet"], original);
 }
 
 #[test]

@@ -237,7 +237,10 @@ pub(crate) const ANNOTATIONS: &[(&str, &str)] = &[
     ("sidecar.istio.io/interceptionMode", "TPROXY"),
     ("sidecar.istio.io/proxyCPULimit", "2000m"),
     ("sidecar.istio.io/userVolume", r#"{"u": {"configMap": {"name": "c"}}}"#),
-    ("sidecar.istio.io/userVolume", r#"[{"name": "u"}, {"name": "w", "EMPTYDIR": {}}]"#),
+    (
+        "sidecar.istio.io/userVolume",
+        r#"[{"name": "u", "emptyDir": {}}, {"name": "w", "EMPTYDIR": {}}]"#,
+    ),
     ("status.sidecar.istio.io/port", "0"),
     ("status.sidecar.istio.io/port", "15022"),
     ("proxy.istio.io/config", "{holdApplicationUntilProxyStarts: true}"),

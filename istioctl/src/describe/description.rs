@@ -111,8 +111,11 @@ impl PodDescription {
             line(format!("Pod Revision: {revision}"));
         }
         let ports = self.ports.iter().map(|port| {
-            let udp = if port.is_udp { "/UDP" } else { "" };
-            format!("{}{udp} ({})", port.number, port.container)
+            let transport = match &*port.transport {
+                "TCP" => String::new(),
+                other => format!("/{other}"),
+            };
+            format!("{}{transport} ({})", port.number, port.container)
         });
         let ports = ports.collect::<Vec<_>>().join(", ");
         line(format!("Pod Ports: {}", if ports.is_empty() { "none declared" } else { &ports }));
@@ -180,7 +183,7 @@ impl PodDescription {
                 "port": port.number,
                 "name": port.name,
                 "container": port.container,
-                "protocol": if port.is_udp { "UDP" } else { "TCP" },
+                "protocol": port.transport,
             })
         });
         let services = self.services.iter().map(|service| {

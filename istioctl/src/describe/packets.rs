@@ -12,7 +12,7 @@ use istio_init::types::protocol::Protocol;
 use serde_json::Value;
 
 use super::capture::Capture;
-use super::ports::{ContainerPort, SelectingService};
+use super::ports::{ContainerPort, SelectingService, captured_protocol};
 
 /// A packet in words.
 #[derive(Clone, Debug)]
@@ -51,16 +51,18 @@ impl Packets<'_> {
                 known.push((protocol, port, words));
             }
         };
-        let protocol = |is_udp| if is_udp { Protocol::Udp } else { Protocol::Tcp };
         for port in ports.iter().filter(|port| !port.is_of_proxy()) {
             let words = format!("container {}", port.container);
-            add(protocol(port.is_udp), port.number, words);
+            if let Some(protocol) = captured_protocol(&port.transport) {
+                add(protocol, port.number, words);
+            }
         }
         for service in services {
             for port in &service.ports {
-                if let Some(target) = port.target {
+                let protocol = captured_protocol(&port.transport);
+                if let Some((protocol, target)) = protocol.zip(port.target) {
                     let words = format!("Service {} port {}", service.name, port.number);
-                    add(protocol(port.transport == "UDP"), target, words);
+                    add(protocol, target, words);
                 }
             }
         }

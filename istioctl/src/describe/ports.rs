@@ -1,5 +1,6 @@
 //! Ports of a pod's containers, and of the Services that select it.
 
+use istio_init::types::protocol::Protocol;
 use serde_json::Value;
 
 use injector::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY};
@@ -10,7 +11,8 @@ pub(super) struct ContainerPort {
     pub(super) number: u16,
     pub(super) name: String,
     pub(super) container: String,
-    pub(super) is_udp: bool,
+    /// `TCP`, `UDP` or `SCTP`.
+    pub(super) transport: String,
 }
 
 /// Service that selects a pod.
@@ -45,7 +47,7 @@ impl ContainerPort {
                         number,
                         name: text(&port["name"]),
                         container: text(&container["name"]),
-                        is_udp: port["protocol"] == "UDP",
+                        transport: transport(port),
                     });
                 }
             }
@@ -89,12 +91,11 @@ impl SelectedPort {
     fn new(port: &Value, containers: &[ContainerPort]) -> Option<Self> {
         let name = text(&port["name"]);
         let number_of_port = number(&port["port"])?;
-        let transport = port["protocol"].as_str().unwrap_or("TCP").to_owned();
-        let is_udp = transport == "UDP";
+        let transport = transport(port);
         let target = match &port["targetPort"] {
             Value::Null => Some(number_of_port),
             Value::String(name) => {
-                let named = |one: &&ContainerPort| one.name == *name && one.is_udp == is_udp;
+                let named = |one: &&ContainerPort| one.name == *name && one.transport == transport;
                 containers.iter().find(named).map(|one| one.number)
             }
             target => number(target),
@@ -102,6 +103,20 @@ impl SelectedPort {
         let prefix = name.split('-').next().filter(|prefix| PROTOCOLS.contains(prefix));
         let protocol = port["appProtocol"].as_str().or(prefix).unwrap_or_default().to_owned();
         Some(Self { name, number: number_of_port, transport, protocol, target })
+    }
+}
+
+/// Returns the transport protocol of a port, which is TCP without one.
+fn transport(port: &Value) -> String {
+    port["protocol"].as_str().unwrap_or("TCP").to_owned()
+}
+
+/// Returns the protocol of packets that the capture can decide about; `None` for SCTP.
+pub(super) fn captured_protocol(transport: &str) -> Option<Protocol> {
+    match transport {
+        "TCP" => Some(Protocol::Tcp),
+        "UDP" => Some(Protocol::Udp),
+        _ => None,
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::answer::Answer;
 use super::capture::Capture;
-use super::ports::{ContainerPort, SelectingService};
+use super::ports::{ContainerPort, SelectingService, captured_protocol};
 
 /// Returns the warnings, in the words of a list.
 pub(super) fn warnings(
@@ -20,7 +20,16 @@ pub(super) fn warnings(
 ) -> Vec<String> {
     let mut warnings = Vec::new();
     for port in ports.iter().filter(|port| !port.is_of_proxy()) {
-        let ContainerPort { number, container, .. } = port;
+        let ContainerPort { number, container, transport, .. } = port;
+        if captured_protocol(transport).is_none() {
+            warnings.extend(capture.map(|_| {
+                format!(
+                    "container {container}: port {number} has protocol {transport}, which is not \
+                     captured: its connections bypass the sidecar"
+                )
+            }));
+            continue;
+        }
         if let Some((_, owner)) = SIDECAR_PORTS.iter().find(|(reserved, _)| reserved == number) {
             warnings.push(format!(
                 "container {container}: port {number} is the sidecar's ({owner}); choose another"

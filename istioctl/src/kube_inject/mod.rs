@@ -29,8 +29,9 @@ use workloads::{Keep, injected_document};
 /// Supported kinds are Deployment, DaemonSet, ReplicaSet, StatefulSet (apps/v1), Job, CronJob
 /// (batch/v1), Pod, ReplicationController, List (v1) and DeploymentConfig (apps.openshift.io/v1 and
 /// v1); of old API versions, Deployment, DaemonSet, ReplicaSet (extensions/v1beta1) and CronJob
-/// (batch/v1beta1); in any version, Rollout (argoproj.io), Service and Configuration
-/// (serving.knative.dev) and JobSet (jobset.x-k8s.io). --pod-template adds others.
+/// (batch/v1beta1); in any version, Rollout (argoproj.io) and JobSet (jobset.x-k8s.io).
+/// --pod-template adds others. Objects of Knative stay as they are, with a warning: Knative rejects
+/// an injected template, and the webhook injects its pods.
 ///
 /// A summary on standard error counts the objects that were injected, skipped with the reason, or
 /// skipped because of their kind.
@@ -53,8 +54,8 @@ pub(super) struct KubeInject {
     #[command(flatten)]
     injection: InjectionFlags,
     /// Fail if an object is skipped although it looks like a workload: an unknown kind with a pod
-    /// template, a kind in the wrong letter case, a workload without apiVersion, or a document that
-    /// is not an object
+    /// template, one of Knative, a kind in the wrong letter case, a workload without apiVersion, a
+    /// document that is not YAML or not an object, or a pod on the node's network or on Windows
     #[arg(long)]
     strict: bool,
 }
@@ -103,7 +104,10 @@ impl KubeInject {
         for (file, finding) in each_finding(files) {
             let place = format!("{file}: document {}", finding.document);
             let before = format!("{place}: ");
-            let skipped = finding.skip_message(&before).filter(|_| !explained);
+            let unasked = finding.unasked_skip(&place).filter(|_| self.strict);
+            let is_told = explained || unasked.is_some();
+            let skipped = finding.skip_message(&before).filter(|_| !is_told);
+            errors.extend(unasked);
             for message in skipped.into_iter().chain(finding.warning_messages(&before)) {
                 streams.say(&message);
             }

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use anyhow::anyhow;
-use injector::inject::{InjectError, Injection, InjectionOutcome, Target, inject};
+use injector::inject::{InjectError, Injection, InjectionOutcome, Target, check, inject};
 use injector::manifest::{self, Manifest, PodTemplate, PodTemplateRule};
 use injector::overlay::error::{OverlayError, TemplateSource};
 use injector::settings::annotations::{AnnotationError, key};
+use reason::Reason;
 use serde_json::Value;
 
 use super::injection_flags::InjectionInputs;
@@ -55,9 +56,15 @@ fn inject_all(
     let mut injections: Vec<(usize, &PodTemplate, Box<Injection>, json_patch::Patch)> = Vec::new();
     let (mut findings, mut errors) = (Vec::new(), Vec::new());
     for template in manifest.pods() {
+        if let Some(reason) = template.stays() {
+            let result = FindingResult::NotAWorkload(Some(reason));
+            findings.push(Finding { template: None, ..finding(document, template, result) });
+            continue;
+        }
         let (result, warnings) = match injected_template(inputs, manifest, template) {
             Ok(InjectionOutcome::Injected(mut injection)) => {
-                let warnings = std::mem::take(&mut injection.warnings);
+                let mut warnings = misplaced(manifest, template, true);
+                warnings.append(&mut injection.warnings);
                 let patch = injection.patch().owned();
                 let unchanged = patch.is_empty();
                 injections.push((findings.len(), template, injection, patch));
@@ -65,7 +72,8 @@ fn inject_all(
                     if unchanged { FindingResult::Unchanged } else { FindingResult::Changed };
                 (result, warnings)
             }
-            Ok(InjectionOutcome::Skipped { reason, warnings }) => {
+            Ok(InjectionOutcome::Skipped { reason, mut warnings }) => {
+                warnings.extend(misplaced(manifest, template, false));
                 (FindingResult::Skipped(reason), warnings)
             }
             Err(error) => {
@@ -75,16 +83,7 @@ fn inject_all(
                 (rejected, Vec::new())
             }
         };
-        let object = template.workload.clone();
-        findings.push(Finding {
-            document: document.number,
-            line: template.line,
-            object,
-            template: Some(template.path_in_object().to_owned()),
-            result,
-            warnings,
-            patch: None,
-        });
+        findings.push(Finding { warnings, ..finding(document, template, result) });
     }
     if !errors.is_empty() {
         return (Err(errors), findings);
@@ -106,6 +105,28 @@ fn inject_all(
         warn_of_lost_comments(manifest, document, text, &mut findings);
     }
     (text, findings)
+}
+
+/// Returns the warnings about labels and annotations outside of the pod template.
+fn misplaced(manifest: &Manifest<'_>, template: &PodTemplate, injected: bool) -> Vec<Reason> {
+    check::misplaced::warnings(manifest.object(template), template.path_in_object(), injected)
+}
+
+/// Returns the finding for a pod template, without warnings.
+fn finding(
+    document: &manifest::Document<'_>,
+    template: &PodTemplate,
+    result: FindingResult,
+) -> Finding {
+    Finding {
+        document: document.number,
+        line: template.line,
+        object: template.workload.clone(),
+        template: Some(template.path_in_object().to_owned()),
+        result,
+        warnings: Vec::new(),
+        patch: None,
+    }
 }
 
 /// Injects a pod template.

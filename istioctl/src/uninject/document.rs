@@ -33,7 +33,8 @@ fn other_objects(
     let is_injected = document.text.contains(STATUS);
     manifest.left_alone().into_iter().map(move |other| {
         let unknown = other.surprise.filter(|_| is_injected);
-        let unknown = unknown.filter(|it| it.word() == words::UNKNOWN_KIND.as_str());
+        let told = [words::UNKNOWN_KIND.as_str(), words::NOT_READ.as_str()];
+        let unknown = unknown.filter(|it| told.contains(&it.word()));
         let unknown = unknown.map(|it| match &other.rule {
             Some(rule) => Reason::new(words::UNKNOWN_KIND, it.message().to_owned())
                 .with_hint(format!("add --pod-template '{rule}'")),

@@ -113,7 +113,7 @@ fn lossy(bytes: &[u8]) -> String {
 const SHOWN: [&str; 5] =
     ["hello-tproxy/00", "hello.cni/00", "gateway/00", "grpc-agent/00", "traffic-annotations/00"];
 
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 9] = [
     (
         "rejected.yaml",
         r"
@@ -132,6 +132,7 @@ spec: {containers: [{name: web, image: web}]}
     ("tproxy.yaml", TPROXY),
     ("mistakes.yaml", MISTAKES),
     ("host.yaml", HOST),
+    ("sctp.yaml", SCTP),
     ("requested.yaml", REQUESTED),
     ("empty.yaml", "kind: Service\napiVersion: v1\n"),
 ];
@@ -223,6 +224,19 @@ spec:
     image: istio-init
     args: [-i, 10.0.0.0/8, -b, '*', --run-validation, --skip-rule-apply]
   containers: [{name: app, image: app}, {name: istio-proxy, image: proxyv2, args: [proxy, sidecar]}]
+";
+
+const SCTP: &str = "\
+apiVersion: v1
+kind: Pod
+metadata: {name: amf, namespace: shop, labels: {app: amf, version: v1}}
+spec:
+  containers: [{name: amf, image: amf, ports: [{name: n2, containerPort: 38412, protocol: SCTP}]}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: amf, namespace: shop}
+spec: {selector: {app: amf}, ports: [{name: n2, port: 38412, protocol: SCTP}]}
 ";
 
 const HOST: &str = "\

@@ -4,6 +4,7 @@ use std::fmt::{self, Write as _};
 use std::io;
 use std::str::FromStr;
 
+use mesh::log_levels;
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
@@ -66,13 +67,10 @@ impl FromStr for Levels {
     type Err = LevelError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || LevelError { value: text.to_owned() };
-        let item = |item: &str| {
-            let (scope, level) = item.trim().split_once(':').unwrap_or(("default", item.trim()));
-            let level = level_of(level).filter(|_| !scope.is_empty()).ok_or_else(wrong)?;
-            Ok((scope.to_owned(), level))
-        };
-        text.split(',').map(item).collect::<Result<_, _>>().map(Self)
+        let found = log_levels::of_scopes(text);
+        let found = found.ok_or_else(|| LevelError { value: text.to_owned() })?;
+        let level = |(scope, level): (&str, &str)| (scope.to_owned(), level_of(level));
+        Ok(Self(found.into_iter().map(level).collect()))
     }
 }
 
@@ -87,15 +85,15 @@ pub struct LevelError {
     pub value: String,
 }
 
-fn level_of(text: &str) -> Option<LevelFilter> {
-    Some(match text {
+/// Returns the level of a word of [`log_levels::OF_AGENT`].
+fn level_of(word: &str) -> LevelFilter {
+    match word {
         "none" => LevelFilter::OFF,
         "fatal" | "error" => LevelFilter::ERROR,
         "warn" => LevelFilter::WARN,
-        "info" => LevelFilter::INFO,
         "debug" => LevelFilter::DEBUG,
-        _ => return None,
-    })
+        _ => LevelFilter::INFO,
+    }
 }
 
 /// Returns the part of the agent that a scope names.

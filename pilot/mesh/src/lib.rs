@@ -1,6 +1,7 @@
 //! Istio's `MeshConfig` and `ProxyConfig`, parsed from documents and annotations, with their
 //! defaults and their validation.
 
+pub mod log_levels;
 pub mod mesh_config;
 mod proto_json;
 pub mod proxy_config;
@@ -9,3 +10,4 @@ mod proxy_config_values;
 mod proxy_field;
 pub mod proxy_ports;
 pub mod spiffe;
+pub mod statistics;

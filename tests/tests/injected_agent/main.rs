@@ -8,10 +8,12 @@ use std::fs;
 use std::process::Command;
 
 use e2e::programs::Programs;
-use injector::inject::{InjectionOutcome, Target, inject};
+use injector::inject::{InjectError, InjectionOutcome, Target, inject};
+use injector::settings::annotations::{HONOURED, key};
 use injector::settings::{Document, Documents, Process, Settings};
 use pilot_agent::arguments::{self, Arguments};
 use pilot_agent::bootstrap::{bootstrap, command_line};
+use pilot_agent::config::annotations::ANNOTATIONS;
 use pilot_agent::config::{self, Config, ConfigError, Files, Inputs};
 use pilot_agent::environment::{Environment, variables};
 use pilot_agent::layout::{PORTS, is_known_mount};
@@ -43,6 +45,36 @@ fn injected_lightstep_tracer_is_rejected_with_a_reason() {
     assert!(error.starts_with("PROXY_CONFIG: tracing.lightstep: "), "{error}");
 }
 
+/// Values at the borders of what either program accepts.
+#[test]
+fn annotations_that_are_accepted_start_the_agent() {
+    let lists =
+        ["", ",", "a", "a:b", "misc:debug", "misc:loud", "default:warn", "debug", "verbose"];
+    let numbers = ["0", "15099", "70000", "5s", "0s", "1h", "true", "maybe", "host:1", "a b"];
+    let objects = ["{}", "[1]", r#"{"a": [1, 2]}"#, r#"{"a": [2, 1]}"#, r#"{"": [1]}"#];
+    let values: Vec<_> = lists.iter().chain(&numbers).chain(&objects).collect();
+    let arguments = [key::LOG_LEVEL, key::COMPONENT_LOG_LEVEL, key::AGENT_LOG_LEVEL];
+    let read = ANNOTATIONS.iter().map(|(key, _)| *key);
+    let mut problems = Vec::new();
+    for key in arguments.into_iter().chain(read) {
+        let honoured = HONOURED.iter().find(|honoured| honoured.key == key);
+        let kind = honoured.unwrap_or_else(|| panic!("the injector does not know {key}")).kind;
+        for value in values.iter().filter(|value| kind.check(value).is_ok()) {
+            let layout =
+                Layout { annotations: json!({key: value}), ..Layout::new("single annotation") };
+            let Some(proxy) = layout.accepted() else { continue };
+            let words = proxy.list("args").map(|word| OsString::from(text(word)));
+            let words = std::iter::once("pilot-agent".into()).chain(words);
+            let started = match Arguments::parse_lenient(words) {
+                Ok(_) => layout.config(&proxy).map(drop).map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            problems.extend(started.err().map(|error| format!("{key}: {value:?}: {error}")));
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
 /// Settings and pod of one injection.
 struct Layout {
     name: &'static str,
@@ -59,6 +91,10 @@ impl Layout {
     }
 
     fn pod(&self) -> Value {
+        self.injection().unwrap_or_else(|error| panic!("{}: {error}", self.name))
+    }
+
+    fn injection(&self) -> Result<Value, InjectError> {
         let documents = Documents {
             values: Some(Document { source: "values", text: &self.values.to_string() }),
             mesh_config: Some(Document { source: "mesh", text: self.mesh }),
@@ -75,21 +111,20 @@ impl Layout {
                 "lifecycle": {"preStop": {"httpGet": {"path": "/stop", "port": 8080}}},
             }]},
         });
-        match inject(&settings, Target::at_admission(pod, "shop")).unwrap() {
-            InjectionOutcome::Injected(injection) => injection.pod,
+        match inject(&settings, Target::at_admission(pod, "shop"))? {
+            InjectionOutcome::Injected(injection) => Ok(injection.pod),
             InjectionOutcome::Skipped { reason, .. } => panic!("{}: {reason}", self.name),
         }
     }
 
+    /// Returns pod and proxy container; `None` if the pod is denied.
+    fn accepted(&self) -> Option<Proxy> {
+        self.injection().ok().map(Proxy::of_pod)
+    }
+
     /// Returns pod and proxy container.
     fn proxy(&self) -> Proxy {
-        let pod = self.pod();
-        let mut containers = ["containers", "initContainers"]
-            .iter()
-            .flat_map(|list| pod["spec"][list].as_array().into_iter().flatten());
-        let container = containers.find(|container| container["name"] == "istio-proxy").cloned();
-        drop(containers);
-        Proxy { container: container.unwrap(), pod }
+        Proxy::of_pod(self.pod())
     }
 
     fn config(&self, proxy: &Proxy) -> Result<Config, ConfigError> {
@@ -121,6 +156,15 @@ struct Proxy {
 }
 
 impl Proxy {
+    fn of_pod(pod: Value) -> Self {
+        let mut containers = ["containers", "initContainers"]
+            .iter()
+            .flat_map(|list| pod["spec"][list].as_array().into_iter().flatten());
+        let container = containers.find(|container| container["name"] == "istio-proxy").cloned();
+        drop(containers);
+        Self { container: container.unwrap(), pod }
+    }
+
     /// Returns the environment as the kubelet makes it.
     fn environment(&self) -> Vec<(String, String)> {
         self.list("env").map(|variable| (text(&variable["name"]), value_of(variable))).collect()

@@ -63,7 +63,7 @@ pub(crate) fn injector_account_can_change_only_ca_bundle(fixture: &Fixture) -> R
         entry("matchPolicy", json!("Exact")),
         entry("sideEffects", json!("NoneOnDryRun")),
         entry("timeoutSeconds", json!(30)),
-        entry("reinvocationPolicy", json!("IfNeeded")),
+        entry("reinvocationPolicy", json!("Never")),
         entry("admissionReviewVersions", json!(["v1", "v1beta1"])),
         entry("matchConditions", json!([])),
         entry("matchConditions/0/expression", json!("true")),

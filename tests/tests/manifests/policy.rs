@@ -104,7 +104,8 @@ fn every_webhook_entry_is_complete_and_cannot_lock_the_cluster() {
             let name = format!("{:?}: {configuration} {}", rendering.composition, entry.name);
             let failure = if rendering.has("fail-open") { "Ignore" } else { "Fail" };
             assert_eq!(entry.failure_policy.as_deref(), Some(failure), "{name}");
-            assert_eq!(entry.reinvocation_policy.as_deref(), Some("Never"), "{name}");
+            // Later webhooks may add containers, or drop fields that they do not know.
+            assert_eq!(entry.reinvocation_policy.as_deref(), Some("IfNeeded"), "{name}");
             assert_eq!(entry.match_policy.as_deref(), Some("Equivalent"), "{name}");
             assert_eq!(entry.timeout_seconds, Some(5), "{name}");
             assert_eq!(entry.side_effects, "None", "{name}");

@@ -10,12 +10,11 @@ use crate::app_pod::{app, named, pod, proxy_of, variable};
 use crate::difference::differences;
 use crate::fixture::Fixture;
 use crate::overrides::own_proxy;
-use crate::second_webhook::SecondWebhook;
+use crate::second_webhook::{FIRST, SecondWebhook};
 
 pub(crate) fn reinvocation_leaves_an_injected_pod_unchanged(fixture: &Fixture) -> Result<()> {
     let cluster = fixture.cluster_with_injector()?;
     let shop = cluster.namespace("reinvocation", &["istio-injection=enabled"])?;
-    reinvoke(cluster, "IfNeeded")?;
     let alone = asked_about(&shop)?;
 
     let second = SecondWebhook::start(web("late", 8081))?;
@@ -41,11 +40,12 @@ pub(crate) fn reinvocation_leaves_an_injected_pod_unchanged(fixture: &Fixture) -
     assert_eq!(differences(&injected["spec"], &restored["spec"]), []);
 
     cluster.kubectl().must(["delete", "mutatingwebhookconfiguration", "the-second-webhook"])?;
-    reinvoke(cluster, "Never")?;
     shop.delete()
 }
 
-/// Checks that both passes together have the result of one pass with both containers.
+/// Checks that both passes together have the result of one pass with both containers: probes of the
+/// late one are rewritten, the proxy is a native sidecar again, and it starts before an init
+/// container that was put first.
 fn expect_second_pass(alone: &Value, both: &Value) -> Result<()> {
     let late = named(&both["spec"]["containers"], "late");
     let probe = &late["readinessProbe"]["httpGet"];
@@ -60,6 +60,13 @@ fn expect_second_pass(alone: &Value, both: &Value) -> Result<()> {
     assert_eq!((port("early"), port("late")), (&json!(8080), &json!(8081)), "{probers:#}");
     assert_eq!(variable(proxy_of(both)?, "ISTIO_META_APP_CONTAINERS")?, "early,late");
 
+    let names = |pod: &Value| -> Vec<Value> {
+        let init = pod["spec"]["initContainers"].as_array().into_iter().flatten();
+        init.map(|container| container["name"].clone()).collect()
+    };
+    let expected = [names(alone), vec![FIRST.into()]].concat();
+    assert_eq!(names(both), expected);
+
     let annotations = [alone, both].map(|pod| &pod["metadata"]["annotations"]);
     assert_eq!(differences(annotations[0], annotations[1]), []);
     let mut others = differences(&alone["spec"], &both["spec"]);
@@ -70,8 +77,12 @@ fn expect_second_pass(alone: &Value, both: &Value) -> Result<()> {
 
 /// Expected differences by the end of their paths: the new container, and the proxy's data about
 /// it.
-const EXPECTED: [&str; 3] =
-    ["/containers/1:late", ":ISTIO_KUBE_APP_PROBERS/value", ":ISTIO_META_APP_CONTAINERS/value"];
+const EXPECTED: [&str; 4] = [
+    "/containers/1:late",
+    ":ISTIO_KUBE_APP_PROBERS/value",
+    ":ISTIO_META_APP_CONTAINERS/value",
+    ":prepare",
+];
 
 /// Returns a pod with a user-supplied proxy, whose fields a second pass could lose.
 fn early() -> Value {
@@ -108,19 +119,6 @@ fn without_random_name(pod: &str) -> Result<Value> {
 }
 
 const TOKEN: &str = "kube-api-access";
-
-fn reinvoke(cluster: &Cluster, policy: &str) -> Result<()> {
-    let object = "mutatingwebhookconfiguration/istio-sidecar-injector";
-    let names = ["get", object, "--output=jsonpath={.webhooks[*].name}"];
-    let entries = cluster.kubectl().must(names)?.split_whitespace().count();
-    let replace = |index| {
-        let path = format!("/webhooks/{index}/reinvocationPolicy");
-        json!({ "op": "replace", "path": path, "value": policy })
-    };
-    let patch: Value = (0..entries).map(replace).collect();
-    let patch = patch.to_string();
-    cluster.kubectl().must(["patch", object, "--type=json", "--patch", &patch]).map(drop)
-}
 
 /// Creates a pod from its backup, as `velero restore` does: without the status, the fields of the
 /// API server, and the node.

@@ -1,4 +1,6 @@
-//! A second webhook, which adds a container to pods without it.
+//! A second webhook, which adds a container to pods without it. To pods of a dry run it also does
+//! what old or careless webhooks do: it puts an init container first, and drops `restartPolicy` of
+//! the proxy.
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -109,9 +111,13 @@ fn review_of(request: &Value, container: &Value) -> Value {
     let has_it =
         containers.is_some_and(|own| own.iter().any(|other| other["name"] == container["name"]));
     if !has_it {
-        let add = json!([{ "op": "add", "path": "/spec/containers/-", "value": container }]);
+        let mut changes =
+            vec![json!({ "op": "add", "path": "/spec/containers/-", "value": container })];
+        if request["dryRun"] == true {
+            changes.extend(damage(&request["object"]["spec"]["initContainers"]));
+        }
         response["patchType"] = "JSONPatch".into();
-        response["patch"] = BASE64_STANDARD.encode(add.to_string()).into();
+        response["patch"] = BASE64_STANDARD.encode(Value::from(changes).to_string()).into();
     }
     json!({
         "apiVersion": "admission.k8s.io/v1",
@@ -119,3 +125,23 @@ fn review_of(request: &Value, container: &Value) -> Value {
         "response": response,
     })
 }
+
+/// Returns the changes to the list of init containers.
+fn damage(init_containers: &Value) -> Vec<Value> {
+    let list = init_containers.as_array().map_or(&[][..], Vec::as_slice);
+    let proxy = list.iter().position(|container| {
+        container["name"] == "istio-proxy" && container["restartPolicy"].is_string()
+    });
+    let first = json!({ "name": FIRST, "image": "prepare:1" });
+    let mut changes: Vec<_> = proxy
+        .map(|at| json!({ "op": "remove", "path": format!("/spec/initContainers/{at}/restartPolicy") }))
+        .into_iter()
+        .collect();
+    if !list.is_empty() {
+        changes.push(json!({ "op": "add", "path": "/spec/initContainers/0", "value": first }));
+    }
+    changes
+}
+
+/// Name of the init container.
+pub(crate) const FIRST: &str = "prepare";

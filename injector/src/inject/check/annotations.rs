@@ -4,9 +4,13 @@ use documents::{excerpt, suggest};
 use reason::{Reason, words};
 use serde_json::{Map, Value};
 
+use super::MOST_KEYS;
+use super::ineffective::RETIRED;
 use crate::inject::policy;
 use crate::istio::{labels, scrape_settings};
+use crate::kubernetes::pod_schema::PodList;
 use crate::kubernetes::quantity;
+use crate::settings::annotation_json;
 use crate::settings::annotation_kind::switch;
 use crate::settings::annotations::{Annotations, HONOURED, key};
 
@@ -18,6 +22,7 @@ pub fn pod_warnings(pod: &Value, annotations: Annotations<'_>) -> Vec<Reason> {
     }
     warnings.extend(REQUESTS.iter().filter_map(|pair| beyond_limit(annotations, pair)));
     warnings.extend(annotations.get(key::SCRAPE_TARGETS).and_then(unknown_targets));
+    warnings.extend(unknown_fields(annotations));
     warnings.extend(dns_policy(&pod["spec"]["dnsPolicy"]));
     warnings
 }
@@ -83,6 +88,20 @@ const REQUESTS: [[&str; 2]; 4] = [
     [key::INIT_MEMORY, key::INIT_MEMORY_LIMIT],
 ];
 
+/// Warns about fields of JSON annotations that no known version of Kubernetes has. The API server
+/// drops a field that it does not know.
+fn unknown_fields(annotations: Annotations<'_>) -> impl Iterator<Item = Reason> {
+    let lists =
+        [(key::USER_VOLUME, PodList::Volume), (key::USER_VOLUME_MOUNT, PodList::VolumeMount)];
+    lists.into_iter().filter_map(move |(key, list)| {
+        let value = annotations.get(key)?;
+        let field = annotation_json::fields_that_may_be_new(list, value).into_iter().next()?;
+        let field = excerpt::shorten(&field);
+        let message = format!("annotation {key} of the pod has the unknown field {field}");
+        Some(Reason::new(words::UNKNOWN_FIELD, message))
+    })
+}
+
 /// Warns about invalid scrape targets, which the injector ignores, as Istio does.
 fn unknown_targets(targets: &str) -> Option<Reason> {
     (!scrape_settings::are_targets(targets)).then(|| {
@@ -117,7 +136,9 @@ impl KeyLocation {
     /// Returns the keys that are known as labels or as annotations.
     fn known(&self) -> impl Iterator<Item = &'static str> {
         let is_label = self.word == LABEL.word;
-        let annotations = HONOURED.iter().map(|honoured| honoured.key).chain(ANNOTATIONS);
+        let retired = RETIRED.iter().map(|(key, _)| *key);
+        let annotations =
+            HONOURED.iter().map(|honoured| honoured.key).chain(ANNOTATIONS).chain(retired);
         labels::of_pods().filter(move |_| is_label).chain(annotations.filter(move |_| !is_label))
     }
 
@@ -153,9 +174,6 @@ fn same_name(a: &str, b: &str) -> bool {
     !several && a.eq_ignore_ascii_case(b)
 }
 
-/// Most labels or annotations in warnings; a client shows no more.
-const MOST_KEYS: usize = 24;
-
 /// Annotations with a fixed set of values that Istio does not validate.
 const WORDS: [(&str, &[&str]); 3] = [
     (key::NATIVE_SIDECAR, &["true", "false"]),
@@ -164,7 +182,7 @@ const WORDS: [(&str, &[&str]); 3] = [
 ];
 
 /// Istio's annotations that the injector does not use itself.
-const ANNOTATIONS: [&str; 17] = [
+const ANNOTATIONS: [&str; 15] = [
     "ambient.istio.io/bypass-inbound-capture",
     "ambient.istio.io/dns-capture",
     "ambient.istio.io/redirection",
@@ -179,8 +197,6 @@ const ANNOTATIONS: [&str; 17] = [
     "networking.istio.io/service-type",
     "networking.istio.io/traffic-distribution",
     "networking.istio.io/tunnel",
-    "sidecar.istio.io/enableCoreDump",
-    "sidecar.istio.io/extraStatTags",
     "topology.istio.io/controlPlaneClusters",
 ];
 

@@ -3,6 +3,7 @@
 pub mod capture_request;
 pub mod metadata;
 pub mod order;
+pub(crate) mod original_handler;
 pub mod path_env;
 pub mod probes;
 pub mod prometheus;

@@ -1,17 +1,19 @@
 //! Probes of the application: the agent sends them on behalf of the kubelet.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use reason::{Reason, words};
 use serde::Serialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
+use super::original_handler::put_back;
 use crate::inject::computed_env::{PROBERS, put_env};
 use crate::json::change::{Draft, PathStep};
 use crate::json::short;
 use crate::kubernetes::pod::{
-    CONTAINERS, INIT_CONTAINERS, PROXY, annotation, find_env, find_proxy, in_container,
+    CONTAINERS, INIT_CONTAINERS, PROXY, annotation, find_env, find_proxy, in_container, proxy_env,
 };
 use crate::settings::Settings;
 use crate::settings::annotation_kind::switch;
@@ -20,8 +22,9 @@ use crate::settings::annotations::key;
 /// Redirects the application's HTTP, TCP and gRPC probes, and its HTTP and TCP lifecycle handlers,
 /// to the agent, and passes their original targets to the agent.
 ///
-/// Without a status port the agent cannot answer, and the probes stay. A probe with an unknown port
-/// name also stays, with a warning.
+/// Without a status port the agent cannot answer, and the probes stay. A handler with a `host` also
+/// stays: the kubelet calls that host, not the pod, so no capture is in the way. So does a probe
+/// with an unknown port name, with a warning.
 pub fn rewrite(draft: &mut Draft, settings: &Settings, reinjected: bool) -> Vec<Reason> {
     let mut warnings = Vec::new();
     let rewrite = annotation(draft.value(), key::REWRITE_APP_PROBES).and_then(switch);
@@ -34,6 +37,7 @@ pub fn rewrite(draft: &mut Draft, settings: &Settings, reinjected: bool) -> Vec<
     let Some(port) = given.map_or(Some(mesh_port), Result::ok).filter(|port| *port != 0) else {
         return warnings;
     };
+    let half_rewritten = earlier_probers(draft.value(), reinjected);
     let mut probers = BTreeMap::new();
     for list in [INIT_CONTAINERS, CONTAINERS] {
         let count = draft.value()["spec"][list].as_array().map_or(0, Vec::len);
@@ -43,11 +47,18 @@ pub fn rewrite(draft: &mut Draft, settings: &Settings, reinjected: bool) -> Vec<
                 continue;
             };
             let mut rewritten = Vec::new();
+            let mut restored = Vec::new();
             for kind in &HANDLERS {
                 let Some(handler) = Handler::from_container(own, kind) else {
                     continue;
                 };
                 let path = kind.agent_path(name);
+                if let Some(host) = handler.host() {
+                    let prober = half_rewritten.get(&path).filter(|_| handler.asks(&path));
+                    restored.extend(prober.map(|prober| (kind, prober.clone())));
+                    warnings.extend(is_loopback(host).then(|| handler.node_warning(kind, host)));
+                    continue;
+                }
                 match handler.prober(&path, port, mesh_port) {
                     Ok(prober) => {
                         let lost = prober.is_none() && !handler.asks(&path);
@@ -58,10 +69,15 @@ pub fn rewrite(draft: &mut Draft, settings: &Settings, reinjected: bool) -> Vec<
                     Err(warning) => warnings.push(warning),
                 }
             }
+            let place = |kind: &'static HandlerKind| -> Vec<_> {
+                let steps = kind.path.iter().map(|key| PathStep::Key(key));
+                in_container(list, index, []).into_iter().chain(steps).collect()
+            };
             for (kind, action, path) in rewritten {
-                let mut handler = in_container(list, index, []);
-                handler.extend(kind.path.iter().map(|key| PathStep::Key(key)));
-                ask_agent(draft, &handler, action, &path, port);
+                ask_agent(draft, &place(kind), action, &path, port);
+            }
+            for (kind, prober) in restored {
+                restore(draft, &place(kind), &prober);
             }
         }
     }
@@ -82,6 +98,21 @@ fn ask_agent(draft: &mut Draft, handler: &[PathStep<'_>], action: &str, path: &s
             handler.set(&of_http("scheme"), "HTTP".into());
         }
     });
+}
+
+/// Restores a handler with a `host` that an earlier injection redirected to the agent's path and
+/// port of that host.
+fn restore(draft: &mut Draft, handler: &[PathStep<'_>], prober: &Value) {
+    let Some(mut original) = draft.at(handler).and_then(Value::as_object).cloned() else { return };
+    if put_back(&mut original, prober).is_some() {
+        draft.set(handler, Value::Object(original));
+    }
+}
+
+/// Returns the probers of a previous injection, by the agent's path.
+fn earlier_probers(pod: &Value, reinjected: bool) -> Map<String, Value> {
+    let text = proxy_env(pod, PROBERS).filter(|_| reinjected);
+    text.and_then(short::parse).unwrap_or_default()
 }
 
 /// Passes the probers to the agent. Those of a previous injection take precedence.
@@ -167,8 +198,8 @@ impl<'a> Handler<'a> {
         }
         let number = self.resolve(given)?;
         let fields: &[&str] = match self.action {
-            "httpGet" => &["path", "port", "host", "scheme", "httpHeaders"],
-            "tcpSocket" => &["port", "host"],
+            "httpGet" => &["path", "port", "scheme", "httpHeaders"],
+            "tcpSocket" => &["port"],
             _ => &["port", "service"],
         };
         let mut prober = String::with_capacity(PROBER_BYTES);
@@ -194,6 +225,21 @@ impl<'a> Handler<'a> {
         }
         prober.push('}');
         Ok(Some(prober))
+    }
+
+    /// Returns the host that the kubelet calls instead of the pod.
+    fn host(&self) -> Option<&'a str> {
+        self.given[self.action]["host"].as_str().filter(|host| !host.is_empty())
+    }
+
+    /// Returns a warning about a handler that calls the node itself.
+    fn node_warning(&self, kind: &HandlerKind, host: &str) -> Reason {
+        let (field, container) = (kind.path.join("."), self.container());
+        let message = format!(
+            "{field} of container {container} calls host {host:?}, which is the node for the \
+             kubelet; it is not changed"
+        );
+        Reason::new(words::PROBE_OF_THE_NODE, message)
     }
 
     /// True if the probe already has this path of the agent.
@@ -244,6 +290,11 @@ impl<'a> Handler<'a> {
     fn container(&self) -> &str {
         self.container["name"].as_str().unwrap_or_default()
     }
+}
+
+/// True if the kubelet takes the host for its own node.
+fn is_loopback(host: &str) -> bool {
+    host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 fn is_empty(value: &Value) -> bool {

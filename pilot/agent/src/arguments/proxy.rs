@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
+use mesh::log_levels;
 
 use super::{AbsentArgs, ClassicArgs};
 
@@ -21,7 +22,7 @@ pub struct ProxyArgs {
     #[arg(long = "meshConfig", value_name = "FILE", default_value = MESH_CONFIG)]
     pub mesh_config: PathBuf,
     /// Envoy's log level
-    #[arg(long = "proxyLogLevel", value_name = "LEVEL", default_value = "warning", value_parser = LOG_LEVELS)]
+    #[arg(long = "proxyLogLevel", value_name = "LEVEL", default_value = "warning", value_parser = log_levels::OF_ENVOY)]
     pub proxy_log_level: String,
     /// Envoy's log levels by component
     #[arg(
@@ -70,19 +71,14 @@ pub enum RoleArg {
 
 /// Validates Envoy's `COMPONENT:LEVEL,...`; an empty list is valid.
 fn component_levels(text: &str) -> Result<String, String> {
-    let is_entry = |entry: &str| {
-        let entry = entry.split_once(':');
-        entry.is_some_and(|(component, level)| !component.is_empty() && LOG_LEVELS.contains(&level))
-    };
-    if text.is_empty() || text.split(',').all(is_entry) {
+    if log_levels::are_of_components(text) {
         return Ok(text.to_owned());
     }
-    Err(format!("expected COMPONENT:LEVEL,... with the levels {}", LOG_LEVELS.join(", ")))
+    let levels = log_levels::OF_ENVOY.join(", ");
+    Err(format!("expected COMPONENT:LEVEL,... with the levels {levels}"))
 }
 
 /// The mesh file that gateways mount.
 pub(crate) const MESH_CONFIG: &str = "./etc/istio/config/mesh";
 /// Maximum of Envoy's worker threads; a larger number is a mistake.
 pub(crate) const MOST_THREADS: u32 = 65535;
-const LOG_LEVELS: [&str; 8] =
-    ["trace", "debug", "info", "warning", "warn", "error", "critical", "off"];

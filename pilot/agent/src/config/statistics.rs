@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use mesh::proxy_config::ProxyConfig;
+use mesh::statistics::{self as rules, is_tag, list};
 
 use super::annotations::{
     EVICTION_INTERVAL, EXTRA_STAT_TAGS, FLUSH_INTERVAL, HISTOGRAM_BUCKETS, STATS_COMPRESSION,
@@ -62,10 +63,6 @@ pub(super) fn statistics(
     })
 }
 
-fn list(text: &str) -> Vec<&str> {
-    text.split(',').map(str::trim).filter(|item| !item.is_empty()).collect()
-}
-
 /// Replaces `{pod_ip}`: one item for each address.
 fn with_addresses(item: &str, addresses: &[IpAddr]) -> Vec<String> {
     if !item.contains(POD_IP) {
@@ -79,7 +76,8 @@ fn extra_tags(config: &ProxyConfig, annotations: &Annotations) -> Result<Vec<Str
     let mut tags = Vec::<String>::new();
     for tag in annotated.map(|text| list(text)).unwrap_or_default() {
         if !is_tag(tag) {
-            return Err(ConfigError::annotation(EXTRA_STAT_TAGS, tag, TAG));
+            let expected = format!("expected {}", rules::TAG);
+            return Err(ConfigError::annotation(EXTRA_STAT_TAGS, tag, expected));
         }
         tags.push(tag.to_owned());
     }
@@ -87,7 +85,7 @@ fn extra_tags(config: &ProxyConfig, annotations: &Annotations) -> Result<Vec<Str
         if !is_tag(tag) {
             return Err(ConfigError::field(
                 "extraStatTags",
-                format!("{tag:?} is not valid: {TAG}"),
+                format!("{tag:?} is not valid: expected {}", rules::TAG),
             ));
         }
         tags.push(tag.to_owned());
@@ -97,34 +95,18 @@ fn extra_tags(config: &ProxyConfig, annotations: &Annotations) -> Result<Vec<Str
     Ok(tags)
 }
 
-/// True for the name of a label in Prometheus, which may have dots and dashes besides.
-fn is_tag(tag: &str) -> bool {
-    tag.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c)) && !tag.is_empty()
-}
-
 fn buckets(annotations: &Annotations) -> Result<BTreeMap<String, Vec<f64>>, ConfigError> {
     let Some(text) = annotations.get(HISTOGRAM_BUCKETS) else { return Ok(BTreeMap::new()) };
-    let wrong = || {
-        let expected = "expected a JSON object such as {\"cluster.xds-grpc\": [1, 10, 100]} with \
-                        a prefix of metrics and increasing bounds above 0";
+    rules::histogram_buckets(text).ok_or_else(|| {
+        let expected = format!("expected {}", rules::HISTOGRAM_BUCKETS);
         ConfigError::annotation(HISTOGRAM_BUCKETS, text, expected)
-    };
-    let buckets: BTreeMap<String, Vec<f64>> = serde_json::from_str(text).map_err(|_| wrong())?;
-    let increases = |bounds: &Vec<f64>| {
-        bounds.first().is_some_and(|first| *first > 0.0)
-            && bounds.iter().zip(bounds.iter().skip(1)).all(|(low, high)| low < high)
-    };
-    let is_valid = !buckets.contains_key("") && buckets.values().all(increases);
-    is_valid.then_some(buckets).ok_or_else(wrong)
+    })
 }
 
 fn interval(annotations: &Annotations, key: &'static str) -> Result<Option<Duration>, ConfigError> {
     let Some(text) = annotations.get(key).filter(|text| !text.is_empty()) else { return Ok(None) };
-    // Envoy's bounds of both intervals.
-    let valid = Duration::from_millis(1)..Duration::from_secs(300);
-    let parsed = go_duration::positive(text).ok().filter(|duration| valid.contains(duration));
-    let expected = "expected a duration from 1ms to less than 5m, such as 5s";
-    parsed.map(Some).ok_or_else(|| ConfigError::annotation(key, text, expected))
+    let expected = || ConfigError::annotation(key, text, format!("expected {}", rules::INTERVAL));
+    rules::interval(text).map(Some).ok_or_else(expected)
 }
 
 fn eviction_interval(
@@ -150,7 +132,6 @@ fn compression(config: &ProxyConfig, annotations: &Annotations) -> Result<bool, 
 }
 
 const POD_IP: &str = "{pod_ip}";
-const TAG: &str = "expected letters, digits, `_`, `.` and `-`";
 
 #[cfg(test)]
 mod tests {

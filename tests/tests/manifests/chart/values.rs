@@ -168,7 +168,7 @@ fn fields_of_both_deployments_are_values() {
         "global": {"priorityClassName": "high", "imagePullPolicy": "Always",
                    "imagePullSecrets": ["registry"]},
         "networkPolicy": {"monitoringNamespace": "observability"},
-        "sidecarInjectorWebhook": {"timeoutSeconds": 9, "reinvocationPolicy": "IfNeeded"},
+        "sidecarInjectorWebhook": {"timeoutSeconds": 9, "reinvocationPolicy": "Never"},
     }));
     for name in ["sidecar-injector", "pilot-discovery"] {
         let deployment = &objects[&format!("Deployment {name}")];
@@ -197,6 +197,6 @@ fn fields_of_both_deployments_are_values() {
     let entries = &objects["MutatingWebhookConfiguration istio-sidecar-injector"]["webhooks"];
     for entry in entries.as_array().unwrap() {
         assert_eq!(entry["timeoutSeconds"], 9);
-        assert_eq!(entry["reinvocationPolicy"], "IfNeeded");
+        assert_eq!(entry["reinvocationPolicy"], "Never");
     }
 }
