@@ -167,11 +167,23 @@ fn forms_of_standard_output() {
 #[test]
 fn only_the_four_words_are_forms() {
     let folder = Folder::with(&[("web.yaml", &pod("web"))]);
-    for name in ["./json", "JSON", "diff.yaml", "table"] {
+    for name in ["./json", "./jsn", "jsn", "diff.yaml", "table"] {
         let ran = folder.run(&["-f", "web.yaml", "-o", name], "");
         assert_eq!((ran.code, ran.output.as_str()), (0, ""), "{}", ran.messages);
         let written = fs::read_to_string(folder.path(name)).unwrap();
         assert_eq!(written, folder.run(&["-f", "web.yaml", "-o", "-"], "").output);
+    }
+}
+
+#[test]
+fn misspelt_form_is_no_new_file() {
+    let folder = Folder::with(&[("web.yaml", &pod("web"))]);
+    for (name, form) in [("jsn", "json"), ("JSON", "json"), ("yml", "yaml"), ("dif", "diff")] {
+        let ran = folder.run(&["-f", "web.yaml", "-o", name], "");
+        assert_eq!(ran.code, 2, "{}", ran.messages);
+        let hint = format!("did you mean {form}? For a new file, write ./{name}");
+        assert!(ran.messages.contains(&hint), "{}", ran.messages);
+        assert!(!folder.path(name).exists());
     }
 }
 
