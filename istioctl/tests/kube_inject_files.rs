@@ -188,6 +188,31 @@ fn misspelt_form_is_no_new_file() {
 }
 
 #[test]
+fn inputs_of_other_tools_are_named_with_the_command_to_render_them() {
+    let template = "kind: Deployment\nmetadata:\n  {{- with .Values.labels }}\n  labels: {{ . }}\n";
+    let kustomization = "resources: [web.yaml]\n";
+    let kind = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n";
+    let flux = "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\n";
+    let folder = Folder::with(&[
+        ("base/kustomization.yaml", kustomization),
+        ("base/web.yaml", &pod("web")),
+        ("overlay/kustomization.yaml", &format!("{kind}{kustomization}")),
+        ("flux/kustomization.yaml", flux),
+        ("chart/Chart.yaml", "apiVersion: v2\nname: web\n"),
+        ("chart/templates/web.yaml", template),
+    ]);
+    let shown = [
+        &["-f", "https://example.com/web.yaml"][..],
+        &["-f", "chart"],
+        &["-f", "chart/templates"],
+        &["-f", "overlay"],
+        &["-f", "base", "--check"],
+        &["-f", "flux", "--check"],
+    ];
+    insta::assert_snapshot!("unrendered", folder.sessions(&shown, ""));
+}
+
+#[test]
 fn patches_lead_to_the_injected_objects() {
     let folder = Folder::with(&[("pod.json", POD_JSON)]);
     let ran = folder.run(&["-f", "pod.json", "-o", "patch"], "");

@@ -176,6 +176,7 @@ words! {
         UNKNOWN_KIND = "unknown_kind", "An object of an unknown kind or API version has a pod template", Varies("the known versions, or the `--pod-template` to add");
         KIND_CASE = "kind_case", "The kind is a known one in another case", Varies("the kind to write");
         NO_API_VERSION = "no_api_version", "A workload has no `apiVersion`", Varies("the version to write");
+        NOT_RENDERED = "not_rendered", "A file is a kustomization, or describes a Helm chart", Varies("pass the output of `kubectl kustomize` or `helm template` instead");
         NO_KIND = "no_kind", "A document has no `kind`", Fixed("write its apiVersion and kind");
         NO_LIST = "no_list", "The `items` of a `List` are not a list", Fixed("start each item with a dash");
         NO_OBJECT = "no_object", "A document is a list or a scalar", None;

@@ -1,13 +1,12 @@
 //! Objects of files to analyze.
 
-use anyhow::anyhow;
 use injector::analysis::cluster_state::{AnalyzedNamespace, AnalyzedPod};
 use injector::manifest::{Document, Manifest, ManifestError};
 use serde_json::Value;
 
 use super::snapshot::{Snapshot, origin};
 use crate::inputs::InputFile;
-use crate::objects;
+use crate::{objects, unrendered};
 
 impl Snapshot {
     /// Parses the documents of files. Returns all errors.
@@ -17,7 +16,7 @@ impl Snapshot {
             for document in Document::split(&file.text) {
                 if let Err(error) = snapshot.add_document(file, &document) {
                     let place = format!("{file}: document {}", document.number);
-                    errors.push(anyhow!(error).context(place));
+                    errors.push(unrendered::unreadable(error, &document).context(place));
                 }
             }
         }
