@@ -6,6 +6,7 @@ mod cni;
 mod description;
 mod packets;
 mod ports;
+mod state;
 mod warnings;
 
 use std::net::IpAddr;
@@ -80,9 +81,9 @@ impl Describe {
             Form::Table => {
                 descriptions.iter().map(PodDescription::text).collect::<Vec<_>>().join("\n")
             }
-            Form::Json => {
-                let all: Vec<_> = descriptions.iter().map(PodDescription::json).collect();
-                format!("{:#}\n", json!(all))
+            form => {
+                let all = descriptions.iter().map(PodDescription::json).collect();
+                form.render(&all).map_err(Failure::from_error)?
             }
         };
         output::write(streams.output, &text).map_err(Failure::from_error)

@@ -72,6 +72,17 @@ fn pods_of_istio_are_described_and_agree_with_istio_init() {
     insta::assert_snapshot!("istio", shown);
 }
 
+#[test]
+fn yaml_has_the_value_of_json() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("failing.yaml");
+    fs::write(&path, FAILING).unwrap();
+    let [json, yaml] = ["json", "yaml"].map(|form| describe(&path, &["-o", form]).stdout);
+    let json: Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(json[0]["state"]["failing"][0]["message"], "no database");
+    assert_eq!(documents::yaml::parse(&lossy(&yaml)).unwrap(), json);
+}
+
 /// Pods that Istio's webhook injected, with the names of their cases.
 fn injected_pods(cases: &Path) -> Vec<(String, Value)> {
     let mut pods = Vec::new();
@@ -113,7 +124,7 @@ fn lossy(bytes: &[u8]) -> String {
 const SHOWN: [&str; 5] =
     ["hello-tproxy/00", "hello.cni/00", "gateway/00", "grpc-agent/00", "traffic-annotations/00"];
 
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 9] = [
     (
         "rejected.yaml",
         r"
@@ -133,6 +144,7 @@ spec: {containers: [{name: web, image: web}]}
     ("mistakes.yaml", MISTAKES),
     ("host.yaml", HOST),
     ("requested.yaml", REQUESTED),
+    ("failing.yaml", FAILING),
     ("empty.yaml", "kind: Service\napiVersion: v1\n"),
 ];
 
@@ -223,6 +235,28 @@ spec:
     image: istio-init
     args: [-i, 10.0.0.0/8, -b, '*', --run-validation, --skip-rule-apply]
   containers: [{name: app, image: app}, {name: istio-proxy, image: proxyv2, args: [proxy, sidecar]}]
+";
+
+/// A pod whose init container failed, as `kubectl get -o yaml` prints it.
+const FAILING: &str = "\
+apiVersion: v1
+kind: Pod
+metadata: {name: failing, namespace: shop, labels: {app: failing, version: v1}}
+spec:
+  hostNetwork: true
+  initContainers: [{name: migrate, image: migrate}]
+  containers: [{name: app, image: app}]
+status:
+  phase: Pending
+  conditions:
+  - {type: Ready, status: 'False', message: 'containers with unready status: [app]'}
+  initContainerStatuses:
+  - name: migrate
+    restartCount: 2
+    state: {waiting: {reason: CrashLoopBackOff, message: back-off 20s}}
+    lastState: {terminated: {reason: Error, exitCode: 1, message: no database}}
+  containerStatuses:
+  - {name: app, restartCount: 0, state: {waiting: {reason: PodInitializing}}}
 ";
 
 const HOST: &str = "\
