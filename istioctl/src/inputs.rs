@@ -62,17 +62,19 @@ impl InputFlags {
         &self,
         streams: &mut Streams<'_>,
     ) -> Result<Vec<InputFile>, Vec<anyhow::Error>> {
-        read("--filename ", &self.filename, self.recursive, streams)
+        let (files, errors) = read("--filename ", &self.filename, self.recursive, streams);
+        if errors.is_empty() { Ok(files) } else { Err(errors) }
     }
 }
 
-/// Reads files and directories as [`InputFlags::read`] does. `flag` stands before a path in errors.
+/// Reads files and directories as [`InputFlags::read`] does. Returns the readable files and the
+/// errors of the others, in which `flag` stands before a path.
 pub(crate) fn read(
     flag: &str,
     given: &[PathBuf],
     recursive: bool,
     streams: &mut Streams<'_>,
-) -> Result<Vec<InputFile>, Vec<anyhow::Error>> {
+) -> (Vec<InputFile>, Vec<anyhow::Error>) {
     let (mut paths, mut errors) = (Vec::new(), Vec::new());
     for given in given {
         match expand(given, recursive) {
@@ -89,7 +91,7 @@ pub(crate) fn read(
             Err(error) => errors.push(error),
         }
     }
-    if errors.is_empty() { Ok(files) } else { Err(errors) }
+    (files, errors)
 }
 
 /// Returns the files that a path stands for.
