@@ -20,7 +20,7 @@ group_of() {
     "e2e "* | "pilot-agent "* | "pilot-discovery "*) echo machine ;;
     "injector cluster" | "injector kubernetes" | "injector reports") echo machine ;;
     "webhook-certs cluster" | "webhook-certs storm" | "webhook-certs workload") echo machine ;;
-    "install-cni api_server" | "istioctl reports") echo machine ;;
+    "install-cni api_server" | "install-cni repair" | "istioctl reports") echo machine ;;
     "pilot-registry kubernetes" | "pilot-routing generation" | "pilot-xds envoy") echo machine ;;
     *) echo unit ;;
     esac

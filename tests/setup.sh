@@ -21,7 +21,10 @@ main() {
     mkdir -p "$cache"
     # Two checkouts share the cache; the second waits for the first.
     exec 9>"$cache/setup.lock"
-    flock 9
+    flock --nonblock 9 || {
+        say "waiting for another set-up, which holds $cache/setup.lock"
+        flock 9
+    }
     case "${1:-}" in
     packages)
         install_packages

@@ -1,6 +1,7 @@
 //! Properties of every plan.
 
 use istio_init::plan::Plan;
+use istio_init::render::chain_names::ChainNames;
 use istio_init::render::{iptables, json, nft, table};
 
 /// No unvalidated user text reaches a script, and each line of a script is one command.
@@ -18,7 +19,7 @@ pub fn check(plan: &Plan) {
     let json = json::plan(plan).to_string();
     let read: serde_json::Value = serde_json::from_str(&json).expect("the plan as JSON");
     assert!(read.is_object(), "{json}");
-    assert!(!table::plan(plan).chars().any(|c| c.is_control() && c != '\n'));
+    assert!(!table::plan(plan, ChainNames::Nftables).chars().any(|c| c.is_control() && c != '\n'));
 }
 
 fn is_plain(c: char) -> bool {

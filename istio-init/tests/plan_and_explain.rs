@@ -13,6 +13,7 @@ use istio_init::args::command::{NAMES, Output, Request, Subcommand, grammar};
 use istio_init::config::{Config, PodEnvironment};
 use istio_init::explain::{Fate, Owner, Packet, explain};
 use istio_init::plan::{Plan, plan};
+use istio_init::render::chain_names::ChainNames;
 use istio_init::render::{explanation, json, table};
 use istio_init::types::direction::Direction;
 use istio_init::types::protocol::Protocol;
@@ -65,7 +66,10 @@ fn explanations_match_the_published_schema() {
 
 #[test]
 fn table_shows_rules_with_their_settings() {
-    insta::assert_snapshot!(table::plan(&planned("-i * -x 10.96.0.0/12 -b * -d 15090,15021")));
+    insta::assert_snapshot!(table::plan(
+        &planned("-i * -x 10.96.0.0/12 -b * -d 15090,15021"),
+        ChainNames::Nftables
+    ));
 }
 
 #[test]
@@ -82,12 +86,12 @@ fn explanation_names_the_deciding_rule() {
     };
     let answer = |to: &str| {
         let packet = packet(to);
-        explanation::text(&plan, &packet, &explain(&plan, &packet))
+        explanation::text(&plan, &packet, &explain(&plan, &packet), ChainNames::Nftables)
     };
     insta::assert_snapshot!(answer("10.96.0.1:443") + "\n" + &answer("10.1.2.3:80"));
     let inbound = Packet { direction: Direction::In, owner: None, ..packet("10.0.0.5:15090") };
     let way = explain(&plan, &inbound);
-    insta::assert_snapshot!(explanation::text(&plan, &inbound, &way));
+    insta::assert_snapshot!(explanation::text(&plan, &inbound, &way, ChainNames::Iptables));
 }
 
 #[test]
@@ -149,7 +153,9 @@ fn every_subcommand_is_in_the_help_and_parses() {
     for name in NAMES {
         grammar(name).debug_assert();
         assert!(help.contains(name), "{help}");
+        assert!(!grammar(name).render_help().to_string().contains("Commands"));
     }
+    assert!(help.find("explain") < help.find("--envoy-port"), "{help}");
     let words = ["istio-init", "explain"].map(OsString::from);
     let refusal = Request::parse(words, &Environment::new()).expect_err("no destination");
     assert!(refusal.to_string().contains("--to"), "{refusal}");

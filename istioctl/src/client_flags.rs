@@ -64,10 +64,12 @@ impl ClientFlags {
         self.given().next().is_some()
     }
 
-    /// Returns the selection of the cluster as it stands in the command line.
-    pub(super) fn words(&self) -> String {
-        let words: Vec<_> = self.given().map(|(flag, value)| format!("--{flag} {value}")).collect();
-        if words.is_empty() { USUAL_KUBECONFIG.to_owned() } else { words.join(", ") }
+    /// Returns the kubeconfig by its name in messages, and the further flags as they stand in the command line.
+    pub(super) fn words(&self, kubeconfig: &str) -> String {
+        let further = self.given().filter(|(flag, _)| *flag != "kubeconfig");
+        let further = further.map(|(flag, value)| format!("--{flag} {value}"));
+        let words: Vec<_> = [kubeconfig.to_owned()].into_iter().chain(further).collect();
+        words.join(", ")
     }
 
     /// Returns an error for the first given flag. For commands that use no cluster.
@@ -127,9 +129,6 @@ fn time_limit(text: &str) -> Result<TimeLimit, String> {
     Ok(TimeLimit(Some(limit).filter(|limit| !limit.is_zero())))
 }
 
-/// The default kubeconfig, for messages.
-pub(super) const USUAL_KUBECONFIG: &str = "KUBECONFIG or ~/.kube/config";
-
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -166,8 +165,8 @@ mod tests {
         assert_eq!(auth_info.impersonate.as_deref(), Some("jane"));
         assert_eq!(auth_info.impersonate_uid.as_deref(), Some("7"));
         assert_eq!(auth_info.impersonate_groups, Some(vec!["dev".to_owned(), "ops".to_owned()]));
-        let words = "--as jane, --as-group dev, --as-group ops, --as-uid 7";
-        assert_eq!(client.words(), words);
+        let words = "KUBECONFIG /a, --as jane, --as-group dev, --as-group ops, --as-uid 7";
+        assert_eq!(client.words("KUBECONFIG /a"), words);
         assert!(client.check().is_ok());
         let group = Program::parse_from(["x", "--as-group", "dev"]).client;
         assert!(group.check().is_err_and(|error| error.starts_with("error: --as-group \"dev\": ")));

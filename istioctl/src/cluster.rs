@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use injector::cluster::{hooks, proxy_configs};
 use injector::kubernetes::webhook_configuration::HookConfiguration;
 use injector::report::inspection::Injector;
@@ -16,7 +16,7 @@ use kube::{Client, Config};
 use kube_access::{kubeconfig, with_causes};
 
 use crate::Streams;
-use crate::client_flags::{ClientFlags, USUAL_KUBECONFIG};
+use crate::client_flags::ClientFlags;
 
 /// Flags that every command on a cluster needs.
 #[derive(Clone, Copy, Debug)]
@@ -45,8 +45,9 @@ pub(super) fn ask<T>(
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("starting the runtime")?.block_on(async {
-        let config = config(flags).await?;
-        let name = format!("{}, server {}", flags.words(), config.cluster_url);
+        let (mut config, kubeconfig) = config(flags).await?;
+        flags.apply(&mut config);
+        let name = format!("{}, server {}", flags.words(&kubeconfig), config.cluster_url);
         let client = Client::try_from(config);
         let client = client.context("creating a client for the cluster").context(name.clone())?;
         asks(Cluster { client, name }).await
@@ -72,33 +73,16 @@ pub(super) fn is_named_by_environment() -> bool {
     std::env::var_os("KUBECONFIG").is_some_and(|path| !path.is_empty())
 }
 
-async fn config(flags: &ClientFlags) -> anyhow::Result<Config> {
-    let mut config = from_environment(flags).await?;
-    flags.apply(&mut config);
-    Ok(config)
-}
-
-/// Returns the client configuration that the flags name, or that of the environment.
-async fn from_environment(flags: &ClientFlags) -> anyhow::Result<Config> {
+/// Returns the client configuration that the flags select, or else the environment, with its name in
+/// messages.
+async fn config(flags: &ClientFlags) -> anyhow::Result<(Config, String)> {
     let context = Some(flags.context.as_str()).filter(|context| !context.is_empty());
-    let config = match flags.kubeconfig.as_str() {
-        "" => match Kubeconfig::read() {
-            Ok(kubeconfig) => kubeconfig::resolve(kubeconfig, USUAL_KUBECONFIG, context).await,
-            // A pod has a service account instead.
-            Err(error) => {
-                return Config::incluster().map_err(|_| {
-                    let context = context.map(|name| format!("--context {name}: "));
-                    let context = context.unwrap_or_default();
-                    anyhow!("{context}{NO_KUBECONFIG} ({}){NAME_ONE}", with_causes(&error))
-                });
-            }
-        },
-        path => {
-            let origin = format!("--kubeconfig {path}");
-            kubeconfig::from_file(Path::new(path), &origin, context).await
-        }
-    };
-    Ok(config?)
+    if flags.kubeconfig.is_empty() {
+        return Ok(kubeconfig::from_environment(context).await?);
+    }
+    let origin = format!("--kubeconfig {}", flags.kubeconfig);
+    let config = kubeconfig::from_file(Path::new(&flags.kubeconfig), &origin, context).await?;
+    Ok((config, origin))
 }
 
 /// Returns the webhook configurations of injectors. Prints those that cannot be parsed.
@@ -161,7 +145,3 @@ async fn injector(
     });
     Ok(Injector { settings, proxy_configs })
 }
-
-const NAME_ONE: &str = "\n  hint: name a kubeconfig with --kubeconfig";
-const NO_KUBECONFIG: &str =
-    "no cluster: --kubeconfig is not set, and neither KUBECONFIG nor ~/.kube/config can be read";

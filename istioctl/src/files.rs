@@ -18,7 +18,7 @@ use crate::output_flags::{Destination, TextForm};
 use crate::parallel::in_order;
 use crate::unified_diff::unified_diff;
 use crate::workload_patch::patch_lines;
-use crate::{Failure, Streams};
+use crate::{Failure, Streams, unrendered};
 
 /// A file after the edits.
 #[derive(Debug)]
@@ -40,8 +40,8 @@ pub(super) struct EditedDocument {
 
 impl EditedDocument {
     /// Returns the result for a document that cannot be read.
-    pub(super) fn unreadable(error: ManifestError) -> Self {
-        Self { text: Err(vec![error.into()]), findings: Vec::new() }
+    pub(super) fn unreadable(error: ManifestError, document: &Document<'_>) -> Self {
+        Self { text: Err(vec![unrendered::unreadable(error, document)]), findings: Vec::new() }
     }
 }
 
@@ -72,7 +72,8 @@ pub(super) fn edit_all(
                     errors.extend(failed.into_iter().map(|error| error.context(place())));
                 }
             }
-            into.findings.extend(outcome.findings);
+            let findings = outcome.findings.into_iter();
+            into.findings.extend(findings.map(|finding| unrendered::explained(finding, file)));
         }
     }
     (edited, errors)
@@ -98,6 +99,11 @@ pub(super) fn each_finding<'a>(
     files: &'a [EditedFile<'_>],
 ) -> impl Iterator<Item = (&'a InputFile, &'a Finding)> {
     files.iter().flat_map(|file| file.findings.iter().map(|finding| (file.file, finding)))
+}
+
+/// True if no file has a pod template.
+pub(super) fn are_without_templates(files: &[EditedFile<'_>]) -> bool {
+    each_finding(files).all(|(_, finding)| finding.template.is_none())
 }
 
 /// Warns of rules by which no pod template was found.

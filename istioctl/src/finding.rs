@@ -107,6 +107,12 @@ impl Finding {
         self.warnings.iter().map(warning).collect()
     }
 
+    /// True for an input of kustomize or Helm.
+    pub(super) fn is_unrendered(&self) -> bool {
+        let word = words::NOT_RENDERED.as_str();
+        matches!(&self.result, FindingResult::NotAWorkload(Some(reason)) if reason.word() == word)
+    }
+
     /// Returns the warning about an object whose author may have expected an injection.
     pub(super) fn surprise(&self, place: &str) -> Option<anyhow::Error> {
         let FindingResult::NotAWorkload(Some(reason)) = &self.result else { return None };

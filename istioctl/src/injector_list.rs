@@ -54,7 +54,7 @@ impl InjectorList {
         let listed = listed.map_err(Failure::from_error)?;
         let text = match self.output {
             Form::Table => listed.tables(),
-            Form::Json => format!("{:#}\n", listed.json()),
+            form => form.render(&listed.json()).map_err(Failure::from_error)?,
         };
         output::write(streams.output, &text).map_err(Failure::from_error)
     }

@@ -13,6 +13,7 @@ use injector::manifest::PodTemplateRule;
 
 use crate::output_flags::Destination;
 use crate::printable::Printable;
+use crate::unrendered::Unrendered;
 use crate::{Failure, Streams};
 
 /// Flags that name the input files.
@@ -61,17 +62,19 @@ impl InputFlags {
         &self,
         streams: &mut Streams<'_>,
     ) -> Result<Vec<InputFile>, Vec<anyhow::Error>> {
-        read("--filename ", &self.filename, self.recursive, streams)
+        let (files, errors) = read("--filename ", &self.filename, self.recursive, streams);
+        if errors.is_empty() { Ok(files) } else { Err(errors) }
     }
 }
 
-/// Reads files and directories as [`InputFlags::read`] does. `flag` stands before a path in errors.
+/// Reads files and directories as [`InputFlags::read`] does. Returns the readable files and the
+/// errors of the others, in which `flag` stands before a path.
 pub(crate) fn read(
     flag: &str,
     given: &[PathBuf],
     recursive: bool,
     streams: &mut Streams<'_>,
-) -> Result<Vec<InputFile>, Vec<anyhow::Error>> {
+) -> (Vec<InputFile>, Vec<anyhow::Error>) {
     let (mut paths, mut errors) = (Vec::new(), Vec::new());
     for given in given {
         match expand(given, recursive) {
@@ -88,11 +91,13 @@ pub(crate) fn read(
             Err(error) => errors.push(error),
         }
     }
-    if errors.is_empty() { Ok(files) } else { Err(errors) }
+    (files, errors)
 }
 
 /// Returns the files that a path stands for.
 fn expand(given: &Path, recursive: bool) -> anyhow::Result<Vec<PathBuf>> {
+    let is_url = |text: &str| ["http://", "https://"].iter().any(|one| text.starts_with(one));
+    ensure!(!given.to_str().is_some_and(is_url), "URLs are not read{DOWNLOAD}");
     if given == Path::new(STANDARD) || !given.is_dir() {
         return Ok(vec![given.to_owned()]);
     }
@@ -169,6 +174,8 @@ fn is_manifest(path: &Path) -> bool {
 /// File name that means standard input or output.
 pub(crate) const STANDARD: &str = "-";
 
+const DOWNLOAD: &str = "\n  hint: download it first: curl --fail --location --remote-name URL";
+
 const NEW_LINES: &str = "\n  hint: convert it: tr '\\r' '\\n' <OLD >NEW";
 
 const NAME_IT: &str = "\n  hint: to read a pipe, name it with --filename";
@@ -176,6 +183,15 @@ const NAME_IT: &str = "\n  hint: to read a pipe, name it with --filename";
 const NO_FILE: &str = "error: --in-place: standard input is not a file\n  hint: name files or \
                        directories with --filename";
 
-/// Message about files without a pod.
-pub(super) const NO_PODS: &str = "no file has a pod or a workload with a pod template\n  hint: \
+/// Returns the error about files without a pod.
+pub(super) fn no_pods(files: &[InputFile]) -> anyhow::Error {
+    let mut unrendered =
+        files.iter().filter_map(|file| Some((file, Unrendered::by_name(file)?.reason())));
+    match unrendered.next() {
+        Some((file, reason)) => anyhow!("{file}: {reason}"),
+        None => anyhow!(NO_PODS),
+    }
+}
+
+const NO_PODS: &str = "no file has a pod or a workload with a pod template\n  hint: \
                                   --pod-template names the template of another kind";

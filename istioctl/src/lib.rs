@@ -39,6 +39,7 @@ mod tag;
 mod tips;
 mod unified_diff;
 mod uninject;
+mod unrendered;
 mod version;
 mod why;
 mod workload_kind;

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use anyhow::Context;
 use clap::ValueEnum;
+use documents::yaml;
 use local_files::replace_file;
+use serde_json::Value;
 
 /// Output format.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -14,6 +16,17 @@ pub(super) enum Form {
     #[value(alias = "short")]
     Table,
     Json,
+    Yaml,
+}
+
+impl Form {
+    /// Returns a value for programs: YAML, and JSON in the other forms.
+    pub(super) fn render(self, value: &Value) -> anyhow::Result<String> {
+        match self {
+            Self::Yaml => yaml::to_string(value).context("writing YAML"),
+            Self::Table | Self::Json => Ok(format!("{value:#}\n")),
+        }
+    }
 }
 
 /// Output format of a command with pictures.
@@ -22,6 +35,7 @@ pub(super) enum PictureForm {
     #[value(alias = "text")]
     Table,
     Json,
+    Yaml,
     Mermaid,
     Svg,
 }

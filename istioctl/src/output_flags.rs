@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
+use documents::suggest;
 
 use crate::Failure;
 use crate::inputs::STANDARD;
@@ -100,18 +101,27 @@ impl OutputFlags {
 }
 
 impl Output {
-    fn new(value: OsString) -> Result<Self, &'static str> {
+    fn new(value: OsString) -> Result<Self, String> {
         Ok(match value.to_str() {
-            Some("") => return Err("expected yaml, json, patch, diff or a file"),
+            Some("") => return Err("expected yaml, json, patch, diff or a file".to_owned()),
             Some("diff") => Self::Form(TextForm::Diff),
             Some("json") => Self::Form(TextForm::Json),
             Some("patch") => Self::Form(TextForm::Patch),
             Some("yaml") => Self::Form(TextForm::Yaml),
             Some(STANDARD) => Self::Form(TextForm::Kept),
-            _ => Self::File(value.into()),
+            text => {
+                let meant = text.and_then(|text| suggest::among(text, &FORMS));
+                if let Some(form) = meant.filter(|_| !Path::new(&value).exists()) {
+                    let name = value.display();
+                    return Err(format!("did you mean {form}? For a new file, write ./{name}"));
+                }
+                Self::File(value.into())
+            }
         })
     }
 }
+
+const FORMS: [&str; 4] = ["yaml", "json", "patch", "diff"];
 
 const NO_TABLE: &str =
     "error: --explain prints a table\n  hint: the one other form is --output json";

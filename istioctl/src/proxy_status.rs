@@ -53,7 +53,10 @@ impl ProxyStatus {
         proxies.sort_by(|one, other| one.name.cmp(&other.name));
         let text = match self.output {
             Form::Table => table(HEADER, &proxies.iter().map(row).collect::<Vec<_>>()),
-            Form::Json => format!("{:#}\n", proxies.iter().map(object).collect::<Value>()),
+            form => {
+                let objects = proxies.iter().map(object).collect();
+                form.render(&objects).map_err(Failure::from_error)?
+            }
         };
         output::write(streams.output, &text).map_err(Failure::from_error)?;
         if let Some(pod) = pod.filter(|_| proxies.is_empty()) {

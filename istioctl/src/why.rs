@@ -47,7 +47,7 @@ impl Why {
                 Ok(content) if content.as_array().is_some_and(|found| !found.is_empty()) => {
                     let text = match self.output {
                         Form::Table => sentences(&content),
-                        Form::Json => format!("{content:#}\n"),
+                        form => form.render(&content).map_err(Failure::from_error)?,
                     };
                     return output::write(streams.output, &text).map_err(Failure::from_error);
                 }

@@ -22,6 +22,18 @@ impl WorkloadKind {
         })
     }
 
+    /// Returns the kind of a pod.
+    pub(super) fn pod() -> &'static Self {
+        &KINDS[0]
+    }
+
+    /// Returns the kinds whose templates make further pods, each template once.
+    pub(super) fn with_templates() -> impl Iterator<Item = &'static Self> {
+        // A ReplicaSet has the template of its Deployment; the pods of a Job exist.
+        let later = ["Deployment", "StatefulSet", "DaemonSet", "CronJob"];
+        KINDS.iter().filter(move |kind| later.contains(&kind.title))
+    }
+
     /// Returns the resource of the API.
     pub(super) fn resource(&self) -> ApiResource {
         ApiResource::from_gvk(&GroupVersionKind::gvk(self.group, self.version, self.title))

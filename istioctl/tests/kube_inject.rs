@@ -261,7 +261,7 @@ fn unreachable_cluster_is_named_with_its_flag() {
         (&["-c", "/nowhere/config"], "error: --kubeconfig /nowhere/config: "),
         (
             &["--context", "other"],
-            "error: --context other: no cluster: --kubeconfig is not set, and neither ",
+            "error: --context other: no cluster: --kubeconfig and KUBECONFIG are not set, and /",
         ),
         (&["--meshConfigMapName=istio"], "error: no cluster: "),
         (&["--injectConfigMapName", "mine"], "error: no cluster: "),

@@ -231,12 +231,49 @@ fn forms_of_standard_output() {
 #[test]
 fn only_the_four_words_are_forms() {
     let folder = Folder::with(&[("web.yaml", &pod("web"))]);
-    for name in ["./json", "JSON", "diff.yaml", "table"] {
+    for name in ["./json", "./jsn", "jsn", "diff.yaml", "table"] {
         let ran = folder.run(&["-f", "web.yaml", "-o", name], "");
         assert_eq!((ran.code, ran.output.as_str()), (0, ""), "{}", ran.messages);
         let written = fs::read_to_string(folder.path(name)).unwrap();
         assert_eq!(written, folder.run(&["-f", "web.yaml", "-o", "-"], "").output);
     }
+}
+
+#[test]
+fn misspelt_form_is_no_new_file() {
+    let folder = Folder::with(&[("web.yaml", &pod("web"))]);
+    for (name, form) in [("jsn", "json"), ("JSON", "json"), ("yml", "yaml"), ("dif", "diff")] {
+        let ran = folder.run(&["-f", "web.yaml", "-o", name], "");
+        assert_eq!(ran.code, 2, "{}", ran.messages);
+        let hint = format!("did you mean {form}? For a new file, write ./{name}");
+        assert!(ran.messages.contains(&hint), "{}", ran.messages);
+        assert!(!folder.path(name).exists());
+    }
+}
+
+#[test]
+fn inputs_of_other_tools_are_named_with_the_command_to_render_them() {
+    let template = "kind: Deployment\nmetadata:\n  {{- with .Values.labels }}\n  labels: {{ . }}\n";
+    let kustomization = "resources: [web.yaml]\n";
+    let kind = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n";
+    let flux = "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\n";
+    let folder = Folder::with(&[
+        ("base/kustomization.yaml", kustomization),
+        ("base/web.yaml", &pod("web")),
+        ("overlay/kustomization.yaml", &format!("{kind}{kustomization}")),
+        ("flux/kustomization.yaml", flux),
+        ("chart/Chart.yaml", "apiVersion: v2\nname: web\n"),
+        ("chart/templates/web.yaml", template),
+    ]);
+    let shown = [
+        &["-f", "https://example.com/web.yaml"][..],
+        &["-f", "chart"],
+        &["-f", "chart/templates"],
+        &["-f", "overlay"],
+        &["-f", "base", "--check"],
+        &["-f", "flux", "--check"],
+    ];
+    insta::assert_snapshot!("unrendered", folder.sessions(&shown, ""));
 }
 
 #[test]

@@ -314,6 +314,7 @@ fn version_without_a_cluster_is_quick_and_succeeds() {
     let ran = folder.with_environment(&[("KUBECONFIG", "kubeconfig")], "istioctl", &["version"]);
     let shown = text(&ran);
     assert!(shown.starts_with(&format!("{own}note: the versions in the cluster are")), "{shown}");
+    assert!(shown.contains("KUBECONFIG kubeconfig, server http://"), "{shown}");
     assert!(shown.ends_with("\nexit 0\n"), "{shown}");
     let ran = folder.run("istioctl", &["version", "-c", "kubeconfig"]);
     let shown = text(&ran);

@@ -3,7 +3,9 @@
 //! A client for an unknown context fails without naming it, and a client for an unknown user sends
 //! anonymous requests. So every name in a kubeconfig is resolved before a client is made.
 
-use std::path::Path;
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -22,6 +24,61 @@ pub async fn from_file(
     let kubeconfig =
         Kubeconfig::read_from(path).map_err(|source| KubeconfigError::load(origin, source))?;
     resolve(kubeconfig, origin, context).await
+}
+
+/// Loads the client configuration that the environment selects: by the kubeconfig of `KUBECONFIG`, or
+/// of `~/.kube/config`, else by the pod's service account. Returns it with its name in messages.
+///
+/// A context needs a kubeconfig.
+pub async fn from_environment(context: Option<&str>) -> Result<(Config, String), KubeconfigError> {
+    let usual = UsualKubeconfig::by(env::var_os("KUBECONFIG"), env::home_dir());
+    match Kubeconfig::read() {
+        Ok(kubeconfig) => Ok((resolve(kubeconfig, &usual.name, context).await?, usual.name)),
+        Err(error) => match Config::incluster() {
+            Ok(config) if context.is_none() => Ok((config, SERVICE_ACCOUNT.to_owned())),
+            _ => Err(usual.unreadable(context, &error)),
+        },
+    }
+}
+
+/// Kubeconfig that the environment selects.
+#[derive(Debug)]
+struct UsualKubeconfig {
+    /// Name in messages, with the path.
+    name: String,
+    /// Flags and variables that would select another one.
+    unset: &'static str,
+}
+
+impl UsualKubeconfig {
+    fn by(variable: Option<OsString>, home: Option<PathBuf>) -> Self {
+        let paths = variable.unwrap_or_default();
+        if env::split_paths(&paths).any(|path| !path.as_os_str().is_empty()) {
+            let name = format!("KUBECONFIG {}", paths.to_string_lossy());
+            return Self { name, unset: "--kubeconfig is" };
+        }
+        let folder = home.unwrap_or_else(|| "~".into());
+        let name = folder.join(".kube/config").display().to_string();
+        Self { name, unset: "--kubeconfig and KUBECONFIG are" }
+    }
+
+    fn unreadable(
+        self,
+        context: Option<&str>,
+        error: &kube::config::KubeconfigError,
+    ) -> KubeconfigError {
+        let name = match error {
+            // `KUBECONFIG` may have several paths.
+            kube::config::KubeconfigError::ReadConfig(_, path) => path.display().to_string(),
+            _ => self.name,
+        };
+        KubeconfigError::NoCluster {
+            context: context.map(|name| format!("--context {name}: ")).unwrap_or_default(),
+            unset: self.unset,
+            name,
+            cause: with_causes(error),
+        }
+    }
 }
 
 /// Loads the client configuration of a context in a kubeconfig.
@@ -91,6 +148,21 @@ pub enum KubeconfigError {
         /// Error of the client library.
         source: Box<kube::config::KubeconfigError>,
     },
+    /// The environment selects no readable kubeconfig, and no service account.
+    #[error(
+        "{context}no cluster: {unset} not set, and {name} cannot be read ({cause})\n\
+         hint: name a kubeconfig with --kubeconfig"
+    )]
+    NoCluster {
+        /// Flag with the requested context, before the message; empty without one.
+        context: String,
+        /// Flags and variables that would select a kubeconfig.
+        unset: &'static str,
+        /// Name of the kubeconfig in messages.
+        name: String,
+        /// Error of the client library.
+        cause: String,
+    },
     /// The kubeconfig has no current context, and no context was requested.
     #[error("{origin}: it has no current-context\nhint: set it to one of the contexts: {known}")]
     NoCurrentContext {
@@ -158,9 +230,32 @@ fn listed<'a>(names: impl Iterator<Item = &'a String>) -> String {
     }
 }
 
+const SERVICE_ACCOUNT: &str = "the pod's service account";
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kubeconfig_of_the_environment_is_named_by_its_path() {
+        let missing = |path: &str| {
+            let source = std::io::ErrorKind::NotFound.into();
+            kube::config::KubeconfigError::ReadConfig(source, path.into())
+        };
+        let named = "no cluster: --kubeconfig is not set, and";
+        let default = "no cluster: --kubeconfig and KUBECONFIG are not set, and";
+        for (variable, name, missing, start) in [
+            ("/a", "KUBECONFIG /a", missing("/a"), format!("{named} /a cannot")),
+            ("/a:/b", "KUBECONFIG /a:/b", missing("/b"), format!("{named} /b cannot")),
+            ("", "/home/jane/.kube/config", missing("/c"), format!("{default} /c cannot")),
+            (":", "/home/jane/.kube/config", missing("/c"), format!("{default} /c cannot")),
+        ] {
+            let usual = UsualKubeconfig::by(Some(variable.into()), Some("/home/jane".into()));
+            assert_eq!(usual.name, name);
+            let error = usual.unreadable(None, &missing).to_string();
+            assert!(error.starts_with(&start), "{error}");
+        }
+    }
 
     #[test]
     fn missing_names_are_reported_with_known_ones() {

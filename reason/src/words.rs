@@ -188,6 +188,7 @@ words! {
         KNATIVE = "knative", "An object of Knative has a pod template, and Knative rejects the fields of a sidecar there",
             Fixed("let the webhook inject its pods: label the namespace, or the template with sidecar.istio.io/inject: \"true\"");
         NO_API_VERSION = "no_api_version", "A workload has no `apiVersion`", Varies("the version to write");
+        NOT_RENDERED = "not_rendered", "A file is a kustomization, or describes a Helm chart", Varies("pass the output of `kubectl kustomize` or `helm template` instead");
         NO_KIND = "no_kind", "A document has no `kind`", Fixed("write its apiVersion and kind");
         NO_LIST = "no_list", "The `items` of a `List` are not a list", Fixed("start each item with a dash");
         NOT_READ = "not_read", "A document is not YAML, and its kind holds no pod",

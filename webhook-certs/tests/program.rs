@@ -68,23 +68,24 @@ fn kubeconfig_errors_name_the_file_and_each_cause_once() {
         "users": [{"name": "u", "user": {"token": "t"}}]}"#;
     fs::write(&file, kubeconfig).unwrap();
     let missing = directory.path().join("missing");
-    let server = "error: server https://127.0.0.1:1/: ";
-    for (file, cause, start) in [
-        (&file, "Connection refused", server),
-        (&missing, "No such file or directory", "error: --kubeconfig "),
+    for (file, cause, at) in [
+        (&file, "Connection refused", ", server https://127.0.0.1:1/: "),
+        (&missing, "No such file or directory", ": "),
     ] {
         let output = webhook_certs(&["status", "--kubeconfig", file.to_str().unwrap()]);
         assert_eq!(output.status.code(), Some(1));
         let said = said(&output);
         assert_eq!(said.matches(cause).count(), 1, "{said}");
-        assert!(said.starts_with(start), "{said}");
+        let start = format!("error: --kubeconfig `{}`{at}", file.display());
+        assert!(said.starts_with(&start), "{said}");
         assert!(output.stdout.is_empty());
     }
     let mut program = Command::new(env!("CARGO_BIN_EXE_webhook-certs"));
     program.arg("status").env("KUBECONFIG", &missing).env("HOME", directory.path());
     let said = said(&program.env_remove("KUBERNETES_SERVICE_HOST").output().unwrap());
     assert_eq!(said.matches("No such file or directory").count(), 1, "{said}");
-    assert!(said.contains("hint: name one with --kubeconfig"), "{said}");
+    assert!(said.contains(&missing.display().to_string()), "{said}");
+    assert!(said.contains("hint: name a kubeconfig with --kubeconfig"), "{said}");
 }
 
 #[test]
@@ -123,8 +124,11 @@ fn missing_context_is_reported_with_its_flag() {
         let mut program = Command::new(env!("CARGO_BIN_EXE_webhook-certs"));
         program.arg("status").args(flags).env("KUBECONFIG", &file);
         let said = said(&program.output().unwrap());
-        let origin = "the kubeconfig of KUBECONFIG or ~/.kube/config";
-        assert!(said.starts_with(&format!("error: {}", wrong.replace("ORIGIN", origin))), "{said}");
+        let origin = format!("KUBECONFIG {}", file.display());
+        assert!(
+            said.starts_with(&format!("error: {}", wrong.replace("ORIGIN", &origin))),
+            "{said}"
+        );
     }
 }
 

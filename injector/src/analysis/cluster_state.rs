@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::message::MessageOrigin;
 use crate::kubernetes::webhook_configuration::HookError;
-use crate::report::inspection::Injectors;
+use crate::report::inspection::{Injector, Injectors};
 
 /// Objects of a cluster and of files.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub struct ClusterState<'a> {
     pub services: &'a BTreeSet<(String, String)>,
     /// Host names of webhooks that DNS does not resolve, with the error.
     pub unresolved: &'a BTreeMap<String, String>,
+    /// Injector of all pods, if no cluster is known.
+    pub built_in: Option<&'a Injector>,
     /// Namespace of the control plane.
     pub control_plane: &'a str,
 }

@@ -4,6 +4,9 @@ use std::fmt;
 
 use serde::Serialize;
 
+/// Kind of a message about an object that refers to a missing one.
+pub(super) static NOT_FOUND: MessageKind = MessageKind { code: "IST0101", level: Level::Error };
+
 /// Message about an object.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Message {

@@ -2,13 +2,14 @@
 //!
 //! All functions are pure: they take a [`ClusterState`] and return [`Message`]s.
 
-mod annotations;
 pub mod cluster_state;
+mod denials;
 mod image_auto;
 pub mod message;
 mod namespaces;
 pub mod overlaps;
 mod pods;
+mod revisions;
 pub mod suppression;
 #[cfg(test)]
 mod tests;
@@ -28,16 +29,26 @@ pub struct Analyzer {
 }
 
 /// All analyzers.
-pub const ANALYZERS: [Analyzer; 6] = [
+pub const ANALYZERS: [Analyzer; 8] = [
     Analyzer {
         name: "annotations.K8sAnalyzer",
         description: "Checks the values of annotations that the injector reads",
-        analyze: annotations::invalid,
+        analyze: denials::annotations,
     },
     Analyzer {
         name: "injection.Analyzer",
         description: "Checks the injection labels of namespaces, and pods without a sidecar",
         analyze: |state| [namespaces::labels(state), pods::missing_proxies(state)].concat(),
+    },
+    Analyzer {
+        name: "injection.DenialAnalyzer",
+        description: "Checks that the injector denies no pod",
+        analyze: denials::pods,
+    },
+    Analyzer {
+        name: "injection.RevisionAnalyzer",
+        description: "Checks that the revisions of labels exist",
+        analyze: revisions::unknown,
     },
     Analyzer {
         name: "injection.ImageAnalyzer",

@@ -1,6 +1,6 @@
 //! Messages about the injection labels of namespaces.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::cluster_state::{AnalyzedNamespace, ClusterState};
 use super::message::{Level, Message, MessageKind, MessageOrigin};
@@ -10,10 +10,15 @@ use crate::istio::labels::REVISION;
 /// Returns the messages about namespaces that are not injected, are injected without a label, or
 /// have two labels.
 pub(super) fn labels(state: &ClusterState<'_>) -> Vec<Message> {
-    let analyzed = state.namespaces.iter().filter(|(name, namespace)| {
-        !is_ignored(name) && *name != state.control_plane && namespace.labels[MODE] != "ambient"
-    });
+    let namespaces = state.namespaces.iter();
+    let analyzed =
+        namespaces.filter(|(name, namespace)| is_analyzed(state, name, &namespace.labels));
     analyzed.filter_map(|(name, namespace)| of_namespace(state, name, namespace)).collect()
+}
+
+/// True for a namespace with pods that injection may concern.
+pub(super) fn is_analyzed(state: &ClusterState<'_>, name: &str, labels: &Value) -> bool {
+    !is_ignored(name) && name != state.control_plane && labels[MODE] != "ambient"
 }
 
 fn of_namespace(
@@ -60,5 +65,5 @@ static NOT_INJECTED: MessageKind = MessageKind { code: "IST0102", level: Level::
 static SEVERAL_LABELS: MessageKind = MessageKind { code: "IST0123", level: Level::Warning };
 static INJECTED_BY_DEFAULT: MessageKind = MessageKind { code: "IST0148", level: Level::Info };
 
-const INJECTION: &str = "istio-injection";
+pub(super) const INJECTION: &str = "istio-injection";
 const MODE: &str = "istio.io/dataplane-mode";

@@ -24,6 +24,7 @@ struct Cluster {
     pods: Vec<AnalyzedPod>,
     services: BTreeSet<(String, String)>,
     unresolved: BTreeMap<String, String>,
+    built_in: Option<Injector>,
 }
 
 impl Cluster {
@@ -66,6 +67,7 @@ impl Cluster {
             pods: &self.pods,
             services: &self.services,
             unresolved: &self.unresolved,
+            built_in: self.built_in.as_ref(),
             control_plane: "istio-system",
         });
         messages.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
@@ -156,7 +158,48 @@ fn annotations_need_valid_values() {
         "sidecar.istio.io/proxyCPU": "12 apples",
         "traffic.sidecar.istio.io/includeOutboundPorts": "80,abc",
     });
+    // A pod that no webhook selects is not denied.
+    let mut out = invalid.clone();
+    out["metadata"]["labels"]["sidecar.istio.io/inject"] = "false".into();
+    cluster.add_pod("Deployment", "out", out);
     cluster.add_pod("Deployment", "web", invalid);
+    insta::assert_snapshot!(cluster.messages());
+}
+
+#[test]
+fn denied_pods_are_errors() {
+    let mut cluster = Cluster::new();
+    cluster.add_namespace("shop", json!({"istio-injection": "enabled"}));
+    let annotated = |key: &str, value: &str| {
+        let mut pod = pod("app");
+        pod["metadata"]["annotations"][key] = value.into();
+        pod
+    };
+    cluster.add_pod("Deployment", "template", annotated("inject.istio.io/templates", "gone"));
+    cluster.add_pod("Deployment", "scrape", annotated("prometheus.io/port", "15000"));
+    let mut malformed = pod("app");
+    malformed["spec"]["containers"] = "app".into();
+    cluster.add_pod("StatefulSet", "malformed", malformed);
+    let in_cluster = cluster.messages();
+    insta::assert_snapshot!(in_cluster);
+    // Without a cluster, the built-in settings decide.
+    cluster.built_in = cluster.known.remove("default");
+    cluster.configurations.clear();
+    cluster.namespaces.clear();
+    assert_eq!(cluster.messages(), in_cluster);
+}
+
+#[test]
+fn revisions_of_labels_need_to_exist() {
+    let mut cluster = Cluster::new();
+    cluster.add_namespace("gone", json!({"istio.io/rev": "gone"}));
+    cluster.add_namespace("good", json!({"istio.io/rev": "default"}));
+    cluster.add_namespace("shop", json!({}));
+    for revision in ["default", "gone"] {
+        let mut pod = pod("app");
+        pod["metadata"]["labels"]["istio.io/rev"] = revision.into();
+        cluster.add_pod("Deployment", revision, pod);
+    }
     insta::assert_snapshot!(cluster.messages());
 }
 

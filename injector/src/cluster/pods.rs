@@ -1,15 +1,14 @@
-//! Pods and Deployments of a cluster.
+//! Pods and workloads of a cluster.
 
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ApiResource, ListParams, NotUsed, Object};
-use kube::{Api, Client, Resource};
+use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::error::ClusterError;
 use super::pages::in_pages;
 
-/// Pods or Deployments to list.
+/// Pods or workloads to list.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Selection<'a> {
     /// The namespace; `None` for all.
@@ -30,35 +29,36 @@ pub async fn each(
     take: impl FnMut(Value),
 ) -> Result<(), ClusterError> {
     let parameters = ListParams::default().fields(NOT_ENDED).limit(page);
-    each_object::<Pod>(client, selection, parameters, take).await
+    each_object(client, &ApiResource::erase::<Pod>(&()), selection, parameters, take).await
 }
 
-/// Passes the metadata and spec of every Deployment to `take`, except those that are being deleted.
-/// Otherwise as [`each`].
-pub async fn each_deployment(
+/// Passes the metadata and spec of every object of a workload's kind to `take`, except those that
+/// are being deleted. Otherwise as [`each`].
+pub async fn each_workload(
     client: Client,
+    resource: &ApiResource,
     selection: Selection<'_>,
     page: u32,
     take: impl FnMut(Value),
 ) -> Result<(), ClusterError> {
     let parameters = ListParams::default().limit(page);
-    each_object::<Deployment>(client, selection, parameters, take).await
+    each_object(client, resource, selection, parameters, take).await
 }
 
-async fn each_object<K: Resource<DynamicType = ()>>(
+async fn each_object(
     client: Client,
+    resource: &ApiResource,
     selection: Selection<'_>,
     parameters: ListParams,
     mut take: impl FnMut(Value),
 ) -> Result<(), ClusterError> {
-    let resource = ApiResource::erase::<K>(&());
     let parameters = match selection.labels {
         "" => parameters,
         labels => parameters.labels(labels),
     };
     let api: Api<Object<Value, NotUsed>> = match selection.namespace {
-        Some(namespace) => Api::namespaced_with(client, namespace, &resource),
-        None => Api::all_with(client, &resource),
+        Some(namespace) => Api::namespaced_with(client, namespace, resource),
+        None => Api::all_with(client, resource),
     };
     in_pages(
         parameters,

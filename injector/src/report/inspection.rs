@@ -80,6 +80,16 @@ impl<'a> Injectors<'a> {
 impl Injector {
     /// Returns the injector's answer for the pod without its previous injection.
     pub fn answer(&self, pod: &Value) -> Answer {
+        match self.outcome(pod) {
+            Ok(InjectionOutcome::Injected(injection)) => Answer::Inject(injection),
+            Ok(InjectionOutcome::Skipped { reason, .. }) => Answer::Skip(reason),
+            Err(error) => Answer::Deny(denial(&error)),
+        }
+    }
+
+    /// Returns the outcome of injection for the pod without its previous injection. The error may
+    /// have values of the pod.
+    pub fn outcome(&self, pod: &Value) -> Result<InjectionOutcome, InjectError> {
         let earlier = InjectionStatus::from_pod(pod);
         let status_port = self.settings.mesh.default_config.status_port();
         let pod = status::without(pod, earlier.as_ref(), status_port);
@@ -87,11 +97,7 @@ impl Injector {
         let cluster =
             ClusterFacts { proxy_configs: Some(&self.proxy_configs), ..ClusterFacts::default() };
         let target = Target { cluster, ..Target::at_admission(pod.into_owned(), &namespace) };
-        match inject(&self.settings, target) {
-            Ok(InjectionOutcome::Injected(injection)) => Answer::Inject(injection),
-            Ok(InjectionOutcome::Skipped { reason, .. }) => Answer::Skip(reason),
-            Err(error) => Answer::Deny(denial(&error)),
-        }
+        inject(&self.settings, target)
     }
 }
 

@@ -177,6 +177,28 @@ fn invalid_scrape_ports_are_rejected_by_name() {
 }
 
 #[test]
+fn secure_port_of_metrics_is_announced_unless_given() {
+    for (given, port, announced) in [
+        (None, None, None),
+        (None, Some("0"), None),
+        (None, Some("9443"), Some("9443")),
+        (Some("1"), Some("9443"), Some("1")),
+    ] {
+        let mut annotations = json!({});
+        if let Some(given) = given {
+            annotations[SECURE_PORT] = given.into();
+        }
+        if let Some(port) = port {
+            let metadata = json!({"proxyMetadata": {"ENVOY_SECURE_MERGED_METRICS_PORT": port}});
+            annotations["proxy.istio.io/config"] = metadata.to_string().into();
+        }
+        let injected = Fixture::default().pod(&pod(&annotations));
+        let found = injected["metadata"]["annotations"][SECURE_PORT].as_str();
+        assert_eq!(found, announced, "{given:?} {port:?}");
+    }
+}
+
+#[test]
 fn own_status_port_in_a_file_prevents_reinjection() {
     let config = json!({"proxy.istio.io/config": "statusPort: 15021"});
     let mut pod = pod(&config);
@@ -188,3 +210,5 @@ fn own_status_port_in_a_file_prevents_reinjection() {
         pod = injection.pod;
     }
 }
+
+const SECURE_PORT: &str = "prometheus.istio.io/secure-port";

@@ -164,33 +164,35 @@ fn no_such_command(word: &OsString) -> clap::Error {
     })
 }
 
+/// Returns the purpose of a subcommand.
+pub fn about(name: &str) -> &'static str {
+    match name {
+        "plan" => "Prints the rules, each with the setting it comes from",
+        "explain" => "Explains the path of a packet, and which rule decides",
+        "verify" => {
+            "Compares the installed rules with the plan; exits 3 if they differ, unless \
+             --reconcile repairs them"
+        }
+        "probe" => {
+            "Tries the installed rules with real sockets; exits 126 if a flow does not match the \
+             plan"
+        }
+        _ => "Removes the rules of an earlier run",
+    }
+}
+
 /// Returns the grammar of a subcommand: its own flags, and those of a run.
 pub fn grammar(name: &'static str) -> Grammar {
-    let (title, about, outputs): (_, _, &[&str]) = match name {
-        "plan" => {
-            ("istio-init plan", "Prints the rules, each with the setting it comes from", &FORMS)
-        }
-        "explain" => (
-            "istio-init explain",
-            "Explains the path of a packet, and which rule decides",
-            &["table", "json"],
-        ),
-        "verify" => (
-            "istio-init verify",
-            "Compares the installed rules with the plan; exits 3 if they differ, unless \
-             --reconcile repairs them",
-            &["table", "json"],
-        ),
-        "probe" => (
-            "istio-init probe",
-            "Tries the installed rules with real sockets; exits 126 if a flow does not match the \
-             plan",
-            &["table", "json"],
-        ),
-        _ => ("istio-init cleanup", "Removes the rules of an earlier run", &[]),
+    let (title, outputs): (_, &[&str]) = match name {
+        "plan" => ("istio-init plan", &FORMS),
+        "explain" => ("istio-init explain", &["table", "json"]),
+        "verify" => ("istio-init verify", &["table", "json"]),
+        "probe" => ("istio-init probe", &["table", "json"]),
+        _ => ("istio-init cleanup", &[]),
     };
     let of_a_run = |flag: Arg| flag.help_heading("Flags of a run");
-    let mut grammar = args::command().mut_args(of_a_run).name(title).bin_name(title).about(about);
+    let run = args::command().before_help(None);
+    let mut grammar = run.mut_args(of_a_run).name(title).bin_name(title).about(about(name));
     if !outputs.is_empty() {
         let parser = clap::builder::PossibleValuesParser::new(outputs.to_vec());
         let parser = clap::builder::TypedValueParser::map(parser, |text| form(&text));

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
+use crate::args::command::NAMES;
 use crate::args::env::Variable;
 use crate::args::flags::{FLAGS, Flag, FlagKind, FlagSpec};
 use crate::types::input_error::Escaped;
@@ -127,12 +128,26 @@ pub fn command() -> Command {
         .about("Programs Istio's traffic capture in the network namespace it runs in")
         .after_help(
             "A first argument `istio-iptables` is accepted and ignored.\n\
-             Subcommands, each with its own --help: plan, explain, verify, probe, cleanup.\n\
              Exit codes: 0 done, 1 rejected or failed, 2 invalid usage, 126 --run-validation \
              failed.",
         )
+        .before_help(subcommands())
+        .help_template(HELP)
         .args_override_self(true);
     FLAGS.iter().fold(command, |command, spec| command.arg(argument(spec)))
+}
+
+const HELP: &str =
+    "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}{all-args}{after-help}";
+
+/// Returns the list of the subcommands, which stands before the many flags.
+fn subcommands() -> String {
+    let lines = NAMES.map(|name| format!("  {name:<9}{}\n", command::about(name)));
+    let lines = lines.concat();
+    format!(
+        "Commands, each with its own --help:\n{lines}\nWithout a command, it installs the rules \
+         of the flags."
+    )
 }
 
 fn argument(spec: &'static FlagSpec) -> Arg {

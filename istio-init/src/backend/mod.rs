@@ -194,15 +194,17 @@ impl Backend {
         }
     }
 
-    /// Returns the number of rules of a plan with this backend: iptables has one rule per element
-    /// of a list and per family.
-    pub fn rules(self, plan: &Plan) -> usize {
-        match self {
-            Self::Nftables => plan.rules.len(),
-            Self::Iptables(_) => {
-                let text = render::iptables::script(plan);
-                text.lines().filter(|line| line.starts_with("-A ")).count()
-            }
+    /// Returns the installer, with the number of its lines for a plan if that is another one:
+    /// iptables has one line per element of a list and per family.
+    pub fn words(self, plan: &Plan) -> String {
+        let text = match self {
+            Self::Nftables => String::new(),
+            Self::Iptables(_) => render::iptables::script(plan),
+        };
+        let installer = self.installer();
+        match text.lines().filter(|line| line.starts_with("-A ")).count() {
+            0 => installer.to_string(),
+            lines => format!("{installer} ({lines} lines)"),
         }
     }
 

@@ -163,8 +163,8 @@ fn apply(backend: Backend, plan: &Plan) -> Result<(), Failure> {
     let (backend, warnings) = backend.apply(plan, &lock()?)?;
     log_warnings(&warnings);
     let families: Vec<String> = families(plan).iter().map(ToString::to_string).collect();
-    let (by, families) = (backend.installer(), families.join(" and "));
-    log::info(&format!("{} rules are in force, by {by}, for {families}", backend.rules(plan)));
+    let (count, by, families) = (plan.rules.len(), backend.words(plan), families.join(" and "));
+    log::info(&format!("{count} rules are in force, by {by}, for {families}"));
     Ok(())
 }
 

@@ -8,14 +8,15 @@ use super::{
 use crate::args::command::{Output, PacketQuery, Request, Subcommand};
 use crate::args::flags::Flag;
 use crate::backend;
-use crate::backend::Installer;
 use crate::backend::foreign::{ForeignChain, family_name};
+use crate::backend::{BackendChoice, Installer};
 use crate::config::host_evidence::HostEvidence;
 use crate::explain::{Owner, Packet, explain};
 use crate::json::Json;
 use crate::log;
 use crate::picture::picture;
 use crate::plan::{Hook, Plan};
+use crate::render::chain_names::ChainNames;
 use crate::render::{capture_svg, explanation, iptables, json, mermaid, nft, table};
 use crate::types::direction::Direction;
 use crate::types::family::Family;
@@ -25,9 +26,12 @@ use crate::verify::{Comparison, Side};
 pub(super) fn answer(request: &Request) -> Result<(), Failure> {
     let is_json = request.output == Output::Json;
     match &request.command {
-        Subcommand::Plan => print(&text_of(&requested_plan(request)?, request.output)),
+        Subcommand::Plan => {
+            let (plan, names) = requested_plan(request)?;
+            print(&text_of(&plan, names, request.output))
+        }
         Subcommand::Explain(question) => {
-            let plan = requested_plan(request)?;
+            let (plan, names) = requested_plan(request)?;
             let packet = packet(question)?;
             let explanation = explain(&plan, &packet);
             let others = if request.from_kernel {
@@ -40,30 +44,35 @@ pub(super) fn answer(request: &Request) -> Result<(), Failure> {
             print(&if is_json {
                 with_others(explanation::object(&plan, &packet, &explanation), &others).pretty()
             } else {
-                explanation::text(&plan, &packet, &explanation) + &others_text(&others)
+                explanation::text(&plan, &packet, &explanation, names) + &others_text(&others)
             })
         }
         Subcommand::Verify => verify(request),
-        Subcommand::Probe => probe::probe(request, &requested_plan(request)?),
+        Subcommand::Probe => probe::probe(request, &requested_plan(request)?.0),
         // These subcommands are handled by the caller.
         Subcommand::Install | Subcommand::Cleanup => Ok(()),
     }
 }
 
-/// Returns the rules a command is about: the installed ones, or those of the flags.
-pub(super) fn requested_plan(request: &Request) -> Result<Plan, Failure> {
-    if request.from_kernel {
+/// Returns the rules a command is about: the installed ones, or those of the flags. Chains have the
+/// names of the installer, or of the requested backend.
+fn requested_plan(request: &Request) -> Result<(Plan, ChainNames), Failure> {
+    let (plan, is_by_iptables) = if request.from_kernel {
         log_warnings(&request.args.ignored);
+        let (installers, _) = backend::installers()?;
         let (observed, warnings) = backend::observe()?;
         log_warnings(&warnings);
-        return Ok(observed.plan()?);
-    }
-    Ok(planned(&request.args, Ok(HostEvidence::default()))?.0)
+        (observed.plan()?, matches!(*installers, [Installer::Iptables(_), ..]))
+    } else {
+        let (plan, choice) = planned(&request.args, Ok(HostEvidence::default()))?;
+        (plan, matches!(choice, BackendChoice::Iptables(_)))
+    };
+    Ok((plan, if is_by_iptables { ChainNames::Iptables } else { ChainNames::Nftables }))
 }
 
-fn text_of(plan: &Plan, output: Output) -> String {
+fn text_of(plan: &Plan, names: ChainNames, output: Output) -> String {
     match output {
-        Output::Table => table::plan(plan),
+        Output::Table => table::plan(plan, names),
         Output::Nft => nft::script(plan),
         Output::Json => json::plan(plan).pretty(),
         Output::Iptables => iptables::script(plan),
@@ -133,8 +142,8 @@ fn verify(request: &Request) -> Result<(), Failure> {
     }
     if comparison.is_equal() && other_names.is_empty() {
         if !is_json {
-            let count = backend.rules(&plan);
-            let equal = format!("installed as planned, by {planned_for}: {count} rules\n");
+            let (count, by) = (plan.rules.len(), backend.words(&plan));
+            let equal = format!("installed as planned, by {by}: {count} rules\n");
             print(&(equal + &others_text(&others_first)))?;
         }
         return Ok(());

@@ -1,5 +1,6 @@
 //! Packets that take one path.
 
+use crate::args::flags::Flag;
 use crate::explain::Fate;
 use crate::plan::{AnyOf, Field, Match, Origin};
 use crate::types::port::Port;
@@ -23,6 +24,8 @@ pub enum LanePath {
     InboundBypass,
     /// Nowhere.
     Dropped,
+    /// From the network to a port of the proxy itself, such as that of its metrics.
+    InboundListener,
     /// From the network to this port of the proxy, and on to the application.
     InboundCaptured(Port),
     /// From the application to this port of the proxy, and on to the network.
@@ -77,6 +80,7 @@ impl Lane {
         let direction = if self.path.is_inbound() { "Inbound, " } else { "Outbound, " };
         let path = match self.path {
             LanePath::Dropped => ": dropped".to_owned(),
+            LanePath::InboundListener => ": to the sidecar itself".to_owned(),
             path => match path.port() {
                 Some(port) => [": to port ", &port.to_string(), " of the sidecar"].concat(),
                 None => ": past the sidecar".to_owned(),
@@ -87,13 +91,29 @@ impl Lane {
         [direction, &self.words(usize::MAX), &path, because, &settings, "."].concat()
     }
 
+    /// Takes out the packets to ports of the proxy itself, as a lane of their own.
+    pub(super) fn take_listeners(&mut self) -> Option<Self> {
+        let [packets] = &mut *self.packets else { return None };
+        if self.path != LanePath::InboundBypass || packets.noun != TCP_PORTS {
+            return None;
+        }
+        let is_tunnel = self.origins == [Origin::Flag(Flag::InboundTunnelPort)];
+        let is_listener = |port: &mut String| is_tunnel || LISTENERS.contains(&&**port);
+        let values: Vec<String> = packets.values.extract_if(.., is_listener).collect();
+        let own = Values { noun: TCP_PORTS, values };
+        let origins = self.origins.clone();
+        let path = LanePath::InboundListener;
+        (!own.values.is_empty()).then(|| Self { path, packets: Vec::from([own]), origins })
+    }
+
     /// Takes the packets of another lane if they differ in one list of values only.
     pub(super) fn merge(&mut self, other: &Self) -> bool {
         if self.path != other.path {
             return false;
         }
         let ports = |packets: &[Values]| matches!(packets, [one] if one.noun.ends_with(PORTS));
-        let is_open = self.path == LanePath::InboundBypass && ports(&self.packets);
+        let is_open = matches!(self.path, LanePath::InboundBypass | LanePath::InboundListener)
+            && ports(&self.packets);
         let merged = if self.packets == other.packets {
             true
         } else if let ([mine], [its]) = (&mut *self.packets, &*other.packets)
@@ -154,7 +174,15 @@ impl LanePath {
 
     /// True if the packets come from the network.
     pub fn is_inbound(self) -> bool {
-        matches!(self, Self::InboundBypass | Self::Dropped | Self::InboundCaptured(_))
+        matches!(
+            self,
+            Self::InboundBypass | Self::Dropped | Self::InboundListener | Self::InboundCaptured(_)
+        )
+    }
+
+    /// True if the proxy gets the packets.
+    pub fn is_to_proxy(self) -> bool {
+        self.port().is_some() || self == Self::InboundListener
     }
 }
 
@@ -163,7 +191,7 @@ impl Values {
     pub(super) fn new(condition: &Match, is_dns: bool) -> Option<Self> {
         let (noun, values) = match &condition.field {
             Field::DestinationPort(..) if is_dns => return None,
-            Field::DestinationPort(Protocol::Tcp, ports) => ("TCP ports", texts(ports)),
+            Field::DestinationPort(Protocol::Tcp, ports) => (TCP_PORTS, texts(ports)),
             Field::DestinationPort(Protocol::Udp, ports) => ("UDP ports", texts(ports)),
             Field::Destination(ranges) if is_dns => ("DNS to", texts(ranges)),
             Field::Destination(ranges) => ("", texts(ranges)),
@@ -222,6 +250,10 @@ fn texts<T: std::fmt::Display>(values: &AnyOf<T>) -> Vec<String> {
 }
 
 const PORTS: &str = "ports";
+const TCP_PORTS: &str = "TCP ports";
+/// Ports on which the proxy and its agent answer themselves: probes and metrics, health, metrics of
+/// Envoy.
+const LISTENERS: [&str; 3] = ["15020", "15021", "15090"];
 /// Characters of ` and 1 more`, and of ` and 10 more`.
 pub(crate) const MORE: usize = 12;
 pub(super) const INTERFACES: &str = "interfaces";

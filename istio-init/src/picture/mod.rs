@@ -142,7 +142,15 @@ impl Picture {
             (origin, fate) => {
                 let is_out = is_out || is_of_virtual_interface(origin);
                 let path = LanePath::new(is_out, fate, is_dns);
-                self.add(Lane { path, packets, origins: vec![origin] });
+                let mut lane = Lane { path, packets, origins: vec![origin] };
+                let own = lane.take_listeners();
+                let is_whole = own.is_some() && lane.packets[0].values.is_empty();
+                if let Some(own) = own {
+                    self.add(own);
+                }
+                if !is_whole {
+                    self.add(lane);
+                }
             }
         }
         true

@@ -34,12 +34,12 @@ pub fn svg(picture: &Picture) -> String {
     }
     let legend = bottom + 24;
     svg.arrow("in", 170, 220, legend);
-    svg.text("s", 230, legend + 4, "through the sidecar");
-    svg.arrow("past", 360, 410, legend);
-    svg.text("s", 420, legend + 4, "past the sidecar");
+    svg.text("s", 230, legend + 4, "to or through the sidecar");
+    svg.arrow("past", 390, 440, legend);
+    svg.text("s", 450, legend + 4, "past the sidecar");
     if picture.lanes.iter().any(|lane| lane.path == LanePath::Dropped) {
-        svg.barred(550, 594, legend);
-        svg.text("s", 610, legend + 4, "dropped");
+        svg.barred(580, 624, legend);
+        svg.text("s", 640, legend + 4, "dropped");
     }
     let sentences: Vec<String> = picture.lanes.iter().map(Lane::sentence).collect();
     svg.finish([1080, bottom + 44], &title, &sentences.join(" "))
@@ -64,7 +64,7 @@ impl<'a> Layout<'a> {
             bottom: TOP + 40,
         };
         for lane in &picture.lanes {
-            let is_captured = lane.path.port().is_some();
+            let is_captured = lane.path.is_to_proxy();
             let is_first_outbound = !lane.path.is_inbound() && layout.headings.len() == 1;
             let has_begun = layout.sidecar[0] > 0;
             if !has_begun && (is_captured || is_first_outbound) {
@@ -110,6 +110,11 @@ fn draw(svg: &mut Svg, picture: &Picture, lane: &Lane, y: u32) {
         LanePath::Dropped => {
             svg.barred(NETWORK, 164, y);
             label(svg, "", LEFT, NARROW);
+        }
+        LanePath::InboundListener => {
+            svg.arrow("in", NETWORK, SIDECAR[0], y);
+            label(svg, "", LEFT, NARROW);
+            port(svg, "its own ports");
         }
         LanePath::InboundCaptured(_) => {
             svg.arrow("in", NETWORK, SIDECAR[0], y);

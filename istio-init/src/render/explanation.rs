@@ -1,8 +1,8 @@
 //! Explanation of a packet as text and as JSON.
 
+use super::chain_names::ChainNames;
 use super::json;
 use super::json::table_name;
-use super::nft;
 use super::nft::condition_text;
 use super::table::{aligned, conditions};
 use crate::explain::{Explanation, Fate, Packet};
@@ -11,7 +11,7 @@ use crate::plan::Plan;
 use crate::types::direction::Direction;
 
 /// Renders text: the packet, a line per evaluated rule, and the result.
-pub fn text(plan: &Plan, packet: &Packet, explanation: &Explanation) -> String {
+pub fn text(plan: &Plan, packet: &Packet, explanation: &Explanation, names: ChainNames) -> String {
     let mut text = format!("{}\n\n", packet_words(packet));
     let rows: Vec<[String; 5]> = explanation
         .steps
@@ -19,12 +19,12 @@ pub fn text(plan: &Plan, packet: &Packet, explanation: &Explanation) -> String {
         .map(|step| {
             let rule = &plan.rules[step.rule];
             let number = step.rule + 1;
-            let place = format!("{} {}", table_name(rule.table), rule.chain.name());
+            let place = format!("{} {}", table_name(rule.table), names.name(rule.chain));
             let (what, why) = match step.failed {
                 Some(index) => {
                     ("passes".to_owned(), format!("not {}", condition_text(&rule.matches[index])))
                 }
-                None => (nft::verdict_text(rule.verdict), conditions(rule)),
+                None => (names.verdict(rule.verdict), conditions(rule)),
             };
             [number.to_string(), place, what, rule.origin.to_string(), why]
         })

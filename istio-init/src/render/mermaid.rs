@@ -18,6 +18,9 @@ pub fn capture(picture: &Picture) -> String {
             nodes.push(node);
         }
     }
+    if picture.lanes.iter().any(|lane| lane.path == LanePath::InboundListener) {
+        text.push_str("      own[own ports]\n");
+    }
     if nodes.is_empty() {
         text.push_str("      idle[gets no packets]\n");
     }
@@ -27,13 +30,14 @@ pub fn capture(picture: &Picture) -> String {
         let (from, to, next) = match lane.path {
             LanePath::InboundBypass => ("clients", "application", None),
             LanePath::Dropped => ("clients", "dropped([dropped])", None),
+            LanePath::InboundListener => ("clients", "own", None),
             LanePath::InboundCaptured(_) => ("clients", &*node, Some("application")),
             LanePath::OutboundCaptured(_) => ("application", &*node, Some("servers")),
             LanePath::Dns(_) => ("application", &*node, None),
             LanePath::Loopback => ("application", "application", None),
             LanePath::OutboundBypass => ("application", "servers", None),
         };
-        let line = if lane.path.port().is_some() { " -->|" } else { " -.->|" };
+        let line = if lane.path.is_to_proxy() { " -->|" } else { " -.->|" };
         let mut label = String::from("\"");
         escape(&mut label, &lane.words(40));
         let settings = lane.settings();

@@ -1,14 +1,16 @@
 //! Plan as a table for people: one rule per line, in order.
 
+use super::chain_names::ChainNames;
 use super::json::table_name;
 use super::nft;
 use crate::plan::{Plan, Rule, TproxyRouting};
 
 /// Renders the table with a header.
-pub fn plan(plan: &Plan) -> String {
+pub fn plan(plan: &Plan, names: ChainNames) -> String {
     let titles = ["#", "table", "chain", "verdict", "from", "packets"].map(str::to_owned);
     let numbered = (1..).zip(&plan.rules);
-    let rows = std::iter::once(titles).chain(numbered.map(|(number, rule)| row(number, rule)));
+    let rows =
+        std::iter::once(titles).chain(numbered.map(|(number, rule)| row(number, rule, names)));
     let mut text = aligned(&rows.collect::<Vec<_>>());
     if plan.passthrough_address {
         text.push_str("address ::6/128 on lo\n");
@@ -41,12 +43,12 @@ pub fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     rows.iter().map(line).collect()
 }
 
-fn row(number: usize, rule: &Rule) -> [String; 6] {
+fn row(number: usize, rule: &Rule, names: ChainNames) -> [String; 6] {
     [
         number.to_string(),
         table_name(rule.table).to_owned(),
-        rule.chain.name().to_owned(),
-        nft::verdict_text(rule.verdict),
+        names.name(rule.chain),
+        names.verdict(rule.verdict),
         rule.origin.to_string(),
         conditions(rule),
     ]

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::snapshot::{Snapshot, origin};
 use crate::progress::Progress;
+use crate::workload_kind::WorkloadKind;
 use crate::{Streams, cluster};
 
 impl Snapshot {
@@ -40,30 +41,43 @@ impl Snapshot {
         self.resolve().await;
         let of_files: BTreeSet<_> = self.pods.iter().map(|one| identity(&one.origin)).collect();
         let mut found = Vec::new();
-        let mut take = |kind: &str, object: &mut Value, running: bool| {
-            let origin = origin(kind, &object["metadata"], String::new());
+        let mut take = |kind: &WorkloadKind, mut object: Value| {
+            let origin = origin(kind.title, &object["metadata"], String::new());
             if of_files.contains(&identity(&origin)) {
                 return;
             }
-            let template = if running { "" } else { "/spec/template" };
-            let mut pod = object.pointer_mut(template).map(Value::take).unwrap_or_default();
+            let running = kind.template.is_empty();
+            let mut pod = object.pointer_mut(kind.template).map(Value::take).unwrap_or_default();
             pod["metadata"]["namespace"] = origin.namespace.clone().into();
             found.push(AnalyzedPod { origin, pod, running });
         };
         let mut progress = Progress::new(streams, "pods");
-        let all = pods::each(client.clone(), namespace.into(), PAGE, |mut pod| {
+        let all = pods::each(client.clone(), namespace.into(), PAGE, |pod| {
             progress.count();
-            take("Pod", &mut pod, true);
+            take(WorkloadKind::pod(), pod);
         });
         all.await.context("listing pods")?;
         drop(progress);
-        let mut progress = Progress::new(streams, "deployments");
-        let all =
-            pods::each_deployment(client.clone(), namespace.into(), PAGE, |mut deployment| {
-                progress.count();
-                take("Deployment", &mut deployment, false);
-            });
-        all.await.context("listing deployments")?;
+        for kind in WorkloadKind::with_templates() {
+            let resource = kind.resource();
+            let mut progress = Progress::new(streams, "workloads");
+            let all = pods::each_workload(
+                client.clone(),
+                &resource,
+                namespace.into(),
+                PAGE,
+                |workload| {
+                    progress.count();
+                    take(kind, workload);
+                },
+            );
+            match all.await {
+                Err(error) if error.is_forbidden() => {
+                    self.notes.push(format!("{} are not analyzed: {error}", resource.plural));
+                }
+                listed => listed.with_context(|| format!("listing {}", resource.plural))?,
+            }
+        }
         self.pods.extend(found);
         Ok(())
     }

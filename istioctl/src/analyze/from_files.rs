@@ -1,27 +1,26 @@
 //! Objects of files to analyze.
 
-use anyhow::anyhow;
 use injector::analysis::cluster_state::{AnalyzedNamespace, AnalyzedPod};
 use injector::manifest::{Document, Manifest, ManifestError};
 use serde_json::Value;
 
 use super::snapshot::{Snapshot, origin};
 use crate::inputs::InputFile;
-use crate::objects;
+use crate::{objects, unrendered};
 
 impl Snapshot {
-    /// Parses the documents of files. Returns all errors.
-    pub(super) fn from_files(files: &[InputFile]) -> Result<Self, Vec<anyhow::Error>> {
+    /// Parses the documents of files. Returns the errors of those that cannot be parsed, too.
+    pub(super) fn from_files(files: &[InputFile]) -> (Self, Vec<anyhow::Error>) {
         let (mut snapshot, mut errors) = (Self::default(), Vec::new());
         for file in files {
             for document in Document::split(&file.text) {
                 if let Err(error) = snapshot.add_document(file, &document) {
                     let place = format!("{file}: document {}", document.number);
-                    errors.push(anyhow!(error).context(place));
+                    errors.push(unrendered::unreadable(error, &document).context(place));
                 }
             }
         }
-        if errors.is_empty() { Ok(snapshot) } else { Err(errors) }
+        (snapshot, errors)
     }
 
     /// Sets the namespace of objects without one.
@@ -54,6 +53,13 @@ impl Snapshot {
                 running: false,
             });
         }
+        for other in manifest.left_alone() {
+            let kind = Some(other.object.kind).filter(|kind| !kind.is_empty());
+            let kind = kind.unwrap_or_else(|| "without a kind".to_owned());
+            if !ANALYZED.contains(&kind.as_str()) {
+                *self.ignored.entry(kind).or_default() += 1;
+            }
+        }
         // A document of another kind may have content that only its own parser understands.
         for object in objects::parse(document.text).unwrap_or_default() {
             self.add_object(&object, format!("{file}:{}", document.content_line()));
@@ -81,3 +87,6 @@ impl Snapshot {
         }
     }
 }
+
+/// Kinds without a pod template that the analysis uses.
+const ANALYZED: [&str; 3] = ["Namespace", "Service", "MutatingWebhookConfiguration"];

@@ -6,12 +6,16 @@ mod rendering;
 mod snapshot;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow, ensure};
 use clap::{ArgAction, Args, ValueEnum};
 use injector::analysis::analyze;
 use injector::analysis::message::{Level, Message, MessageOrigin};
 use injector::analysis::suppression::{Suppression, is_suppressed_by_object};
+use injector::report::inspection::Injector;
+use injector::settings::proxy_configs::ProxyConfigs;
+use injector::settings::{Documents, Process, Settings};
 use kube::Client;
 
 use self::rendering::AnalysisForm;
@@ -23,10 +27,12 @@ use crate::{Failure, Streams, cluster, inputs, output};
 /// Find problems of injection in a cluster or in files
 ///
 /// The command checks the injection labels of namespaces, pods without a sidecar or with an old
-/// one, invalid annotations, `image: auto` without injection, and webhook configurations. Objects of
-/// files count as if they were applied.
+/// one, pods that the injector would deny, revisions that do not exist, `image: auto` without
+/// injection, and webhook configurations. Objects of files count as if they were applied.
 ///
-/// It exits with 79 if there is a message at or above --failure-threshold.
+/// A note on standard error names what no analyzer looks at. The command exits with 79 if there is a
+/// message at or above --failure-threshold, and with 1 if a file cannot be read; messages about the
+/// other files are printed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
@@ -106,9 +112,9 @@ impl Analyze {
         if self.files.is_empty() && !self.use_kube {
             return Err(Failure::Usage(NOTHING.to_owned()));
         }
-        let files = inputs::read("", &self.files, self.recursive, streams);
-        let files = files.map_err(Failure::Errors)?;
-        let snapshot = Snapshot::from_files(&files).map_err(Failure::Errors)?;
+        let (files, mut errors) = inputs::read("", &self.files, self.recursive, streams);
+        let (snapshot, unreadable) = Snapshot::from_files(&files);
+        errors.extend(unreadable);
         let (snapshot, namespace) = if self.use_kube {
             let read = cluster::ask(cluster_client.flags, async |Cluster { client, name }| {
                 self.read(snapshot, client, cluster_client, streams).await.context(name)
@@ -123,10 +129,19 @@ impl Analyze {
                 "" => "default",
                 namespace => namespace,
             };
-            (snapshot.with_default_namespace(namespace), namespace.to_owned())
+            let mut snapshot = snapshot.with_default_namespace(namespace);
+            snapshot.built_in = Some(built_in().map_err(Failure::from_error)?);
+            if !snapshot.pods.is_empty() || !snapshot.namespaces.is_empty() {
+                snapshot.notes.push(FILES_CHECKED.to_owned());
+            }
+            (snapshot, namespace.to_owned())
         };
         let messages = analyze(&snapshot.state(cluster_client.control_plane));
-        self.conclude(messages, &namespace, streams)
+        let outcome = self.conclude(messages, &namespace, errors.is_empty(), streams)?;
+        for note in snapshot.left_out() {
+            streams.say(&format!("note: {note}"));
+        }
+        if errors.is_empty() { Ok(outcome) } else { Err(Failure::Errors(errors)) }
     }
 
     /// Adds the objects of the cluster. Returns the namespace to analyze, too.
@@ -149,11 +164,12 @@ impl Analyze {
         Ok((snapshot, namespace))
     }
 
-    /// Prints the messages.
+    /// Prints the messages. `is_whole` is true if every file could be read.
     fn conclude(
         &self,
         mut messages: Vec<Message>,
         namespace: &str,
+        is_whole: bool,
         streams: &mut Streams<'_>,
     ) -> Result<CommandOutcome, Failure> {
         messages.retain(|message| {
@@ -178,7 +194,7 @@ impl Analyze {
             ));
             return Ok(CommandOutcome::FoundIssues);
         }
-        if messages.is_empty() {
+        if messages.is_empty() && is_whole {
             streams.say(&format!("✔ No validation issues found when analyzing {subject}."));
         }
         Ok(CommandOutcome::Done)
@@ -196,6 +212,13 @@ impl Analyze {
     }
 }
 
+/// Returns an injector with the built-in settings.
+fn built_in() -> anyhow::Result<Injector> {
+    let process = Process { native_sidecars: true, ..Process::default() };
+    let settings = Settings::parse(&Documents::default(), process)?;
+    Ok(Injector { settings: Arc::new(settings), proxy_configs: ProxyConfigs::default() })
+}
+
 /// True for an object of a file, an object of the namespace, the namespace itself, and other objects
 /// of the whole cluster.
 fn is_of(origin: &MessageOrigin, namespace: &str) -> bool {
@@ -209,6 +232,8 @@ fn is_of(origin: &MessageOrigin, namespace: &str) -> bool {
     }
 }
 
+const FILES_CHECKED: &str = "without a cluster, pods are checked with the built-in settings, and \
+                             revisions are not checked";
 const FILES_ALONE: &str = "; --use-kube=false looks at the files alone";
 const NOTHING: &str = "error: --use-kube=false needs files\n  hint: name files or directories";
 

@@ -22,6 +22,12 @@ pub(super) struct Snapshot {
     pub(super) services: BTreeSet<(String, String)>,
     pub(super) unresolved: BTreeMap<String, String>,
     pub(super) known: BTreeMap<String, Injector>,
+    /// Injector of all pods, if no cluster is asked.
+    pub(super) built_in: Option<Injector>,
+    /// Number of objects in files that no analyzer looks at, by kind.
+    pub(super) ignored: BTreeMap<String, usize>,
+    /// Parts of the analysis that are left out.
+    pub(super) notes: Vec<String>,
 }
 
 impl Snapshot {
@@ -35,8 +41,17 @@ impl Snapshot {
             pods: &self.pods,
             services: &self.services,
             unresolved: &self.unresolved,
+            built_in: self.built_in.as_ref(),
             control_plane,
         }
+    }
+
+    /// Returns the parts of the analysis that are left out, as sentences.
+    pub(super) fn left_out(&self) -> impl Iterator<Item = String> {
+        let kinds = self.ignored.iter().map(|(kind, count)| format!("{count} {kind}"));
+        let kinds = kinds.collect::<Vec<_>>().join(", ");
+        let ignored = format!("no analyzer looks at these objects of the files: {kinds}");
+        self.notes.iter().cloned().chain(Some(ignored).filter(|_| !kinds.is_empty()))
     }
 
     /// Adds a webhook configuration, unless there is one of the name.

@@ -20,7 +20,7 @@ use self::report::CheckReport;
 use self::target::{CheckedPods, NAME_LABEL, Target};
 use crate::cluster::{Cluster, ClusterClient};
 use crate::inputs::InputFlags;
-use crate::output::PictureForm;
+use crate::output::{Form, PictureForm};
 use crate::pod_target::PodTarget;
 use crate::{Failure, Streams, cluster, output};
 
@@ -78,22 +78,20 @@ impl CheckInject {
             checked(target, client, cluster_client, streams).await.context(name)
         });
         let reports = reports.map_err(Failure::from_error)?;
+        let objects = || reports.iter().map(CheckReport::json).collect();
         let text = match self.output {
-            PictureForm::Table if self.diff => {
-                let diffs = reports.iter().map(CheckReport::diff);
-                diffs.collect::<Result<String, _>>().map_err(Failure::from_error)?
-            }
+            PictureForm::Table if self.diff => reports.iter().map(CheckReport::diff).collect(),
             PictureForm::Table => {
                 let titled = self.selector.is_some();
                 let tables = reports.iter().map(|report| report.table(titled));
-                tables.collect::<Vec<_>>().join("\n")
+                Ok(tables.collect::<Vec<_>>().join("\n"))
             }
-            PictureForm::Json => {
-                format!("{:#}\n", json!(reports.iter().map(CheckReport::json).collect::<Vec<_>>()))
-            }
-            PictureForm::Mermaid => pictures::mermaid(&reports),
-            PictureForm::Svg => pictures::svg(&reports),
+            PictureForm::Json => Form::Json.render(&objects()),
+            PictureForm::Yaml => Form::Yaml.render(&objects()),
+            PictureForm::Mermaid => Ok(pictures::mermaid(&reports)),
+            PictureForm::Svg => Ok(pictures::svg(&reports)),
         };
+        let text = text.map_err(Failure::from_error)?;
         output::write(streams.output, &text).map_err(Failure::from_error)?;
         for message in reports.iter().flat_map(CheckReport::messages) {
             streams.say(&message);

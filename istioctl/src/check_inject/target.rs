@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, bail, ensure};
 use injector::cluster::error::ClusterError;
 use injector::cluster::pods::{self, Selection};
 use injector::kubernetes::workload::Workload;
@@ -15,7 +15,7 @@ use crate::inputs::InputFile;
 use crate::pod_target::PodTarget;
 use crate::progress::Progress;
 use crate::workload_kind::WorkloadKind;
-use crate::{Streams, inputs, objects};
+use crate::{Streams, inputs, objects, unrendered};
 
 /// Pods to check.
 pub(super) enum Target {
@@ -191,12 +191,12 @@ impl CheckedPods {
             for document in Document::split(&file.text) {
                 if let Err(error) = found.add(file, &document, rules) {
                     let place = format!("{file}: document {}", document.number);
-                    errors.push(anyhow!(error).context(place));
+                    errors.push(unrendered::unreadable(error, &document).context(place));
                 }
             }
         }
         if errors.is_empty() && found.pods.is_empty() {
-            errors.push(anyhow!(inputs::NO_PODS));
+            errors.push(inputs::no_pods(files));
         }
         if errors.is_empty() { Ok(found) } else { Err(errors) }
     }

@@ -11,6 +11,7 @@ use super::answer::Answer;
 use super::capture::{Capture, CaptureSource, proxy};
 use super::packets::typical;
 use super::ports::{ContainerPort, SelectingService};
+use super::state::PodState;
 use super::warnings::warnings;
 use crate::table::table;
 
@@ -22,6 +23,8 @@ pub(super) struct PodDescription {
     name: String,
     namespace: String,
     revision: Option<String>,
+    /// State of a pod that exists.
+    state: Option<PodState>,
     ports: Vec<ContainerPort>,
     sidecar: Option<Sidecar>,
     capture: Result<Capture, String>,
@@ -88,6 +91,7 @@ impl PodDescription {
             name: name.to_owned(),
             namespace: namespace.to_owned(),
             revision: InjectionStatus::from_pod(pod).map(|status| status.revision().to_owned()),
+            state: PodState::of_pod(pod),
             sidecar: Sidecar::of_pod(pod),
             suggestions: missing
                 .map(|label| format!("add '{label}' label to pod for Istio telemetry."))
@@ -110,6 +114,7 @@ impl PodDescription {
         if let Some(revision) = self.revision.as_deref().filter(|revision| !revision.is_empty()) {
             line(format!("Pod Revision: {revision}"));
         }
+        self.state.iter().flat_map(PodState::lines).for_each(&mut line);
         let ports = self.ports.iter().map(|port| {
             let transport = match &*port.transport {
                 "TCP" => String::new(),
@@ -203,6 +208,7 @@ impl PodDescription {
             "name": self.name,
             "namespace": self.namespace,
             "revision": self.revision,
+            "state": self.state.as_ref().map(PodState::json),
             "ports": ports.collect::<Value>(),
             "sidecar": self.sidecar.as_ref().map(|sidecar| json!({
                 "image": sidecar.image,

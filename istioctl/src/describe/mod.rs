@@ -6,11 +6,12 @@ mod cni;
 mod description;
 mod packets;
 mod ports;
+mod state;
 mod warnings;
 
 use std::net::IpAddr;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use clap::{ArgGroup, Args, Subcommand};
 use injector::cluster::error::ClusterError;
 use injector::inject::InjectionOutcome;
@@ -27,7 +28,7 @@ use crate::kube_inject::injection_flags::{InjectionFlags, InjectionInputs};
 use crate::kube_inject::workloads::{injected_template, placed_errors};
 use crate::output::Form;
 use crate::pod_target::{NamedPod, PodTarget};
-use crate::{Failure, Streams, cluster, inputs, objects, output};
+use crate::{Failure, Streams, cluster, inputs, objects, output, unrendered};
 
 /// Describe a pod and its traffic
 #[derive(Debug, Args)]
@@ -80,9 +81,9 @@ impl Describe {
             Form::Table => {
                 descriptions.iter().map(PodDescription::text).collect::<Vec<_>>().join("\n")
             }
-            Form::Json => {
-                let all: Vec<_> = descriptions.iter().map(PodDescription::json).collect();
-                format!("{:#}\n", json!(all))
+            form => {
+                let all = descriptions.iter().map(PodDescription::json).collect();
+                form.render(&all).map_err(Failure::from_error)?
             }
         };
         output::write(streams.output, &text).map_err(Failure::from_error)
@@ -116,7 +117,7 @@ impl DescribePod {
             }
         }
         if errors.is_empty() && descriptions.is_empty() {
-            errors.push(anyhow!(inputs::NO_PODS));
+            errors.push(inputs::no_pods(&files));
         }
         if errors.is_empty() { Ok(descriptions) } else { Err(Failure::Errors(errors)) }
     }
@@ -139,7 +140,7 @@ fn of_document(
     services: &[Value],
 ) -> Result<Vec<PodDescription>, Vec<anyhow::Error>> {
     let manifest = Manifest::read_by_rules(document, &inputs.pod_templates);
-    let manifest = manifest.map_err(|error| vec![error.into()])?;
+    let manifest = manifest.map_err(|error| vec![unrendered::unreadable(error, document)])?;
     let (mut descriptions, mut errors) = (Vec::new(), Vec::new());
     for template in manifest.pods() {
         let mut pod = manifest.pod(template).clone();

@@ -73,12 +73,25 @@ impl Packets<'_> {
             }
         }
         add(Protocol::Tcp, self.capture.config.tunnel_port.get(), "tunnel (HBONE)".to_owned());
+        let ranges = match &self.capture.config.inbound {
+            Inbound::AllBut(ranges) | Inbound::Only(ranges) => ranges.as_slice(),
+            Inbound::None => &[],
+        };
+        let is_named = |port: &u16| {
+            known.iter().any(|one| one.1 == *port) || ranges.iter().any(|it| it.contains(*port))
+        };
+        let other = (OTHER_PORTS..=u16::MAX).find(|port| !is_named(port));
         for (protocol, port, words) in known {
             let to = format!("to port {port}");
             let words = if words.is_empty() { to } else { format!("{to}, {words}") };
             let words = format!("Inbound {} {words}", protocol.name().to_uppercase());
             let to = SocketAddr::new(self.pod(), port);
             self.add(words, (Direction::In, protocol, to, "eth0"), None);
+        }
+        if let Some(port) = other {
+            let to = SocketAddr::new(self.pod(), port);
+            let words = "Inbound TCP to any other port".to_owned();
+            self.add(words, (Direction::In, Protocol::Tcp, to, "eth0"), None);
         }
     }
 
@@ -199,6 +212,9 @@ fn application(pod: &Value) -> Owner {
         gid: id("runAsGroup").parse().unwrap_or(Gid::ROOT),
     }
 }
+
+/// First port that stands for all that nothing names.
+const OTHER_PORTS: u16 = 30_000;
 
 /// Returns the use of a port of the sidecar.
 fn well_known(port: u16) -> &'static str {

@@ -15,7 +15,7 @@ use serde_json::Value;
 use self::mesh_graph::MeshGraph;
 use crate::cluster::{Cluster, ClusterClient};
 use crate::control_plane::DebugPages;
-use crate::output::PictureForm;
+use crate::output::{Form, PictureForm};
 use crate::{Failure, Streams, cluster, output};
 
 /// Show who may call which service of the mesh, and with which protection
@@ -56,11 +56,13 @@ impl Graph {
         });
         let graph = graph.map_err(Failure::from_error)?;
         let text = match self.output {
-            PictureForm::Table => graph.text(),
-            PictureForm::Json => format!("{:#}\n", graph.json()),
-            PictureForm::Mermaid => pictures::mermaid(&graph),
-            PictureForm::Svg => pictures::svg(&graph),
+            PictureForm::Table => Ok(graph.text()),
+            PictureForm::Json => Form::Json.render(&graph.json()),
+            PictureForm::Yaml => Form::Yaml.render(&graph.json()),
+            PictureForm::Mermaid => Ok(pictures::mermaid(&graph)),
+            PictureForm::Svg => Ok(pictures::svg(&graph)),
         };
+        let text = text.map_err(Failure::from_error)?;
         output::write(streams.output, &text).map_err(Failure::from_error)
     }
 }

@@ -12,7 +12,9 @@ use clap::Args;
 
 use crate::cluster::ClusterClient;
 use crate::exit_code::CommandOutcome;
-use crate::files::{EditedFile, each_finding, edit_all, warn_of_unused_rules};
+use crate::files::{
+    EditedFile, are_without_templates, each_finding, edit_all, warn_of_unused_rules,
+};
 use crate::inputs::InputFlags;
 use crate::output_flags::{Destination, OutputFlags, TextForm};
 use crate::{Failure, Streams};
@@ -100,6 +102,7 @@ impl KubeInject {
         streams: &mut Streams<'_>,
     ) -> Vec<anyhow::Error> {
         let explained = matches!(destination, Destination::Explanation { .. });
+        let nothing = are_without_templates(files);
         let mut errors = Vec::new();
         for (file, finding) in each_finding(files) {
             let place = format!("{file}: document {}", finding.document);
@@ -112,7 +115,9 @@ impl KubeInject {
                 streams.say(&message);
             }
             match finding.surprise(&place) {
-                Some(surprise) if self.strict => errors.push(surprise),
+                Some(surprise) if self.strict || nothing && finding.is_unrendered() => {
+                    errors.push(surprise);
+                }
                 Some(surprise) if !explained => streams.say(&format!("warning: {surprise:#}")),
                 _ => {}
             }

@@ -30,7 +30,7 @@ pub(super) fn injected_document(
 ) -> EditedDocument {
     let manifest = match Manifest::read_by_rules(document, &inputs.pod_templates) {
         Ok(manifest) => manifest,
-        Err(error) => return EditedDocument::unreadable(error),
+        Err(error) => return EditedDocument::unreadable(error, document),
     };
     let (text, mut findings) = inject_all(inputs, document, &manifest, keep);
     findings.extend(manifest.left_alone().into_iter().map(|alone| Finding {

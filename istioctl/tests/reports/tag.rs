@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use e2e::api_servers::ApiServers;
+use e2e::wait;
 use serde_json::{Value, json};
 
 use crate::command::istioctl;
@@ -34,6 +35,8 @@ pub(crate) fn is_set_moved_and_removed(server: &ApiServers) {
     session.run("list", "");
     session.run("set prod --revision default --overwrite", "");
     session.run("list -o json", "");
+
+    rejection_changes_nothing(&shop);
 
     // The tag `default` replaces the default revision, so that one webhook injects.
     session.run("set default --revision canary", "");
@@ -75,6 +78,46 @@ pub(crate) fn is_set_moved_and_removed(server: &ApiServers) {
     });
     session.run("generate prod --revision canary", "");
     insta::assert_snapshot!("tag", session.shown);
+}
+
+/// Sets the tag `default` as a user who may create it, but not deactivate the default revision.
+fn rejection_changes_nothing(shop: &Shop<'_>) {
+    let hooks = |verbs: &[&str]| {
+        json!({"apiGroups": ["admissionregistration.k8s.io"],
+            "resources": ["mutatingwebhookconfigurations"], "verbs": verbs})
+    };
+    let mut tag_alone = hooks(&["patch"]);
+    tag_alone["resourceNames"] = json!(["istio-revision-tag-default-control-tags"]);
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "tagger"},
+        "rules": [
+            {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list"]},
+            hooks(&["list", "create"]),
+            tag_alone,
+        ],
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "tagger"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "tagger"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "tagger"}],
+    });
+    shop.fixture.apply(&role);
+    shop.fixture.apply(&binding);
+    let tag = |args: &[&str]| shop.istioctl(&[&["--as", "tagger", "tag"], args].concat());
+    // The authorizer learns of the binding by a watch.
+    wait::until("the rights apply", || match tag(&["list"]) {
+        (Some(0), ..) => Ok(()),
+        (_, _, messages) => Err(messages),
+    })
+    .unwrap();
+    let (code, _, messages) = tag(&["set", "default", "--revision", "canary"]);
+    assert_eq!(code, Some(1), "{messages}");
+    let rejected = "MutatingWebhookConfiguration hooks-tags: rejected by the API server";
+    assert!(messages.contains(rejected), "{messages}");
+    let tags = shop.output(&["tag", "list"]);
+    assert!(!tags.lines().any(|line| line.starts_with("default ")), "{tags}");
 }
 
 struct Session<'a> {

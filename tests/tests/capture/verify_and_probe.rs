@@ -266,12 +266,22 @@ fn run_and_verify_count_rules_like_plan() {
             assert!(output.status.success(), "{}", text(&output));
             text(&output)
         };
-        let said = run(&["-i", "10.0.0.0/8,11.1.0.0/16", "-b", "80,443"]);
-        let listed = run(&["plan", "--from-kernel"]).lines().count() - 1;
-        let by = if path == SEARCH_PATH { "iptables-nft" } else { "nftables" };
-        assert_eq!(said, format!("{listed} rules are in force, by {by}, for IPv4\n"));
-        let verified = run(&["verify", "-i", "10.0.0.0/8,11.1.0.0/16", "-b", "80,443"]);
-        assert_eq!(verified, format!("installed as planned, by {by}: {listed} rules\n"));
+        let flags = ["-i", "10.0.0.0/8,11.1.0.0/16", "-b", "80,443"];
+        let said = run(&flags);
+        let count = |table: &str| table.lines().count() - 1;
+        let planned = count(&run(&[&["plan"], &flags[..]].concat()));
+        let kernel = run(&["plan", "--from-kernel"]);
+        let by_iptables = path == SEARCH_PATH;
+        // iptables has a line for each element of a list.
+        let lines = format!("iptables-nft ({} lines)", count(&kernel));
+        let by = if by_iptables { &*lines } else { "nftables" };
+        assert_eq!(said, format!("{planned} rules are in force, by {by}, for IPv4\n"));
+        let verified = run(&[&["verify"], &flags[..]].concat());
+        assert_eq!(verified, format!("installed as planned, by {by}: {planned} rules\n"));
+        // Chains have the kernel's names.
+        let explained = run(&["explain", "--from-kernel", "--to", "10.0.0.1:80"]);
+        let chain = if by_iptables { "ISTIO_OUTPUT" } else { "istio-output" };
+        assert!(kernel.contains(chain) && explained.contains(chain), "{kernel}{explained}");
     }
 }
 

@@ -37,6 +37,16 @@ fn agent_has_the_rights_and_privileges_of_its_work_alone() {
     assert_eq!(namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"], "privileged");
 }
 
+/// A namespace is a mount, and those of later pods come after the agent's container.
+#[test]
+fn namespaces_of_later_pods_reach_the_agent() {
+    let documents = rendered(&[]);
+    let agent = &find(&documents, "DaemonSet")["spec"]["template"]["spec"]["containers"][0];
+    let mounts = agent["volumeMounts"].as_array().unwrap();
+    let mount = mounts.iter().find(|mount| mount["name"] == "cni-netns-dir").unwrap();
+    assert_eq!(mount["mountPropagation"], "HostToContainer");
+}
+
 #[test]
 fn platforms_have_their_folders() {
     let platforms: [(&[&str], _, _, _); 5] = [

@@ -8,8 +8,7 @@ use crate::server_names::{parse_domain, parse_name};
 use anyhow::{Context, Result};
 use clap::Args;
 use kube::Client;
-use kube::config::Kubeconfig;
-use kube_access::{kubeconfig, names, with_causes};
+use kube_access::{kubeconfig, names};
 
 /// Flags that select the cluster and the objects in it.
 #[derive(Debug, Args)]
@@ -93,33 +92,19 @@ impl ClusterArgs {
         Options::for_revision(name, &self.revision)
     }
 
-    /// Makes a client; returns it with the URL of its API server for messages.
+    /// Makes a client; returns it with the kubeconfig and the URL of its API server for messages.
     pub(super) async fn client(&self) -> Result<(Client, String)> {
         let context = self.context.as_deref();
-        let mut config = match &self.kubeconfig {
+        let (mut config, origin) = match &self.kubeconfig {
             Some(file) => {
                 let origin = format!("--kubeconfig `{}`", file.display());
-                kubeconfig::from_file(file, &origin, context).await?
+                (kubeconfig::from_file(file, &origin, context).await?, origin)
             }
-            None if context.is_some() => {
-                let origin = "the kubeconfig of KUBECONFIG or ~/.kube/config";
-                let kubeconfig = Kubeconfig::read().context(origin)?;
-                kubeconfig::resolve(kubeconfig, origin, context).await?
-            }
-            None => kube::Config::infer().await.map_err(|error| {
-                // The error of a pod's service account is of no interest elsewhere.
-                let kubeconfig = Kubeconfig::read().err().map(|error| with_causes(&error));
-                let error = kubeconfig.unwrap_or_else(|| with_causes(&error));
-                anyhow::anyhow!(
-                    "no cluster is configured: this is no pod, and the kubeconfig of KUBECONFIG or \
-                     ~/.kube/config cannot be used: {error}\n\
-                     hint: name one with --kubeconfig, or run in a pod"
-                )
-            })?,
+            None => kubeconfig::from_environment(context).await?,
         };
         // Reconciliation has its own, shorter timeouts.
         config.default_retry = false;
-        let server = format!("server {}", config.cluster_url);
+        let server = format!("{origin}, server {}", config.cluster_url);
         let client = Client::try_from(config);
         let client = client.context("cannot make a client of the cluster's configuration")?;
         Ok((client, server))

@@ -8,7 +8,8 @@ use webhook_certs::bundle::Bundle;
 use webhook_certs::options::Parameters;
 use webhook_certs::rotation::model::{ProductionRules, Rules};
 use webhook_certs::rotation::{
-    Action, Configuration, Content, Decision, Memory, Observation, ProbeCause, decide,
+    Action, Configuration, Content, Decision, Memory, Observation, ProbeCause, PublishedRoots,
+    decide,
 };
 use webhook_certs::secret::{Phase, State};
 use webhook_certs::server_names::ServerNames;
@@ -253,6 +254,34 @@ fn wrong_clock_makes_no_ca_and_the_rest_goes_on() {
             serve(&state.active)
         ]
     );
+}
+
+#[test]
+fn next_ca_signs_only_once_workloads_trust_it() {
+    let state = State::new(authority(1, 0), 4, at(0)).prepared(authority(5, 0), at(0));
+    let (old, both) = (Bundle::new(state.active.ca().clone(), None), state.bundle());
+    let mut memory = serving(remembering(&state), &state.active, 0);
+    for (hour, roots, changes, activates) in [
+        (0, &old, 0, false),
+        (12, &old, 0, false),
+        (13, &both, 1, false),
+        // The roots were reverted and published again.
+        (14, &both, 3, false),
+        (15, &both, 3, true),
+    ] {
+        let observation = Observation {
+            secret: Some(secret(&state)),
+            roots: PublishedRoots { bundles: vec![roots.clone()], changes },
+            ..seen(vec![configuration(&both)])
+        };
+        let parameters = Parameters {
+            propagation_delay: SignedDuration::from_hours(1),
+            ..Parameters::default()
+        };
+        let actions = decide(&mut memory, &observation, &names(), &parameters, at(hour)).actions;
+        let writes = actions.iter().any(|action| matches!(action, Action::ReplaceSecret(_)));
+        assert_eq!(writes, activates, "hour {hour}: {actions:?}");
+    }
 }
 
 #[test]

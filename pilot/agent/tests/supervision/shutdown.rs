@@ -22,11 +22,14 @@ tests![
 
 /// The drain lasts until the slow requests are answered, and ends long before its deadline.
 fn slow_requests_finish_during_drain() -> Result<()> {
-    let (mut agent, clients) = with_slow_requests(Agent::new()?)?;
-    agent.signal(Signal::TERM)?;
-    are_answered(clients)?;
-    ensure!(agent.ended()?.success());
-    agent.has_no_shared_memory()
+    for signal in [Signal::TERM, Signal::INT] {
+        let (mut agent, clients) = with_slow_requests(Agent::new()?)?;
+        agent.signal(signal)?;
+        are_answered(clients)?;
+        ensure!(agent.ended()?.success(), "{signal:?}: {}", agent.log());
+        agent.has_no_shared_memory()?;
+    }
+    Ok(())
 }
 
 /// The kubelet starts the container again, after an exit code other than 0 only.
