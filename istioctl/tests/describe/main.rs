@@ -124,7 +124,7 @@ fn lossy(bytes: &[u8]) -> String {
 const SHOWN: [&str; 5] =
     ["hello-tproxy/00", "hello.cni/00", "gateway/00", "grpc-agent/00", "traffic-annotations/00"];
 
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 10] = [
     (
         "rejected.yaml",
         r"
