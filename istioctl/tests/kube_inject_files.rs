@@ -179,7 +179,8 @@ fn knative_objects_are_left_with_a_reason() {
 #[test]
 fn quoted_strings_may_continue_in_any_column_any_number_of_times() {
     let entries = |indent: &str, count: usize| {
-        (0..count).map(|n| format!("{indent}k{n}: 'first\n{indent}second'\n")).collect::<String>()
+        let entries = (0..count).map(|n| format!("{indent}k{n}: 'first\n{indent}second'\n"));
+        entries.collect::<Vec<_>>().concat()
     };
     let annotated = format!(
         "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  annotations:\n{}spec:\n  \
