@@ -1,7 +1,6 @@
 //! Reinjection: after another webhook, and from a backup.
 
 use anyhow::{Context, Result, ensure};
-use e2e::cluster::Cluster;
 use e2e::namespace::Namespace;
 use e2e::wait;
 use serde_json::{Value, json};
