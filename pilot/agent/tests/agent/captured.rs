@@ -69,7 +69,7 @@ fn own_ports_of_other_hosts_are_theirs(pod: &Pod, world: &Namespace) -> Result<(
     let ask = |namespace: &Namespace, address: &str, port: u16, path: &str| {
         let server = format!("{address}:{port}").parse()?;
         let app = Owner { uid: 1000, gid: 1000 };
-        Ok::<_, anyhow::Error>(namespace.run_as(app, || get(server, path))??.expect_ok()?)
+        namespace.run_as(app, || get(server, path))??.expect_ok()
     };
     for (port, path) in [(15021, "/healthz/ready"), (15090, "/stats/prometheus")] {
         let foreign = ask(&pod.namespace, WORLD, port, path)?;
