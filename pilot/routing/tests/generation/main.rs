@@ -7,12 +7,15 @@ mod access_log;
 mod calls;
 mod cases;
 mod consistency;
+mod headless;
 mod held;
+mod inbound;
 #[path = "../../../agent/tests/status/istio_init.rs"]
 mod istio_init;
 mod loaded;
 mod paths;
 mod pods;
+mod policies;
 mod proxy;
 mod server;
 mod tables;
