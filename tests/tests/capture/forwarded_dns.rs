@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use e2e::netns::{Namespace, Owner};
 use e2e::sockets::Listeners;
+use e2e::wait::until;
 use socket2::{Domain, Socket, Type};
 
 use crate::iptables_rules::VARIANTS;
@@ -147,7 +148,9 @@ pub(crate) fn ask(server: SocketAddr) -> String {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    let socket = UdpSocket::bind((any, CLIENT_PORT)).expect("a free port");
+    // A process that another test starts holds open sockets until it executes its program.
+    let bind = || UdpSocket::bind((any, CLIENT_PORT)).map_err(|error| error.to_string());
+    let socket = until("the port is free", bind).expect("a free port");
     socket.connect(server).expect("a route");
     socket.set_read_timeout(Some(ANSWER_TIMEOUT)).expect("a time limit");
     let mut buffer = [0; 128];
