@@ -158,7 +158,9 @@ mod tests {
                 Err(error) if error.problem == super::PROBLEM => {
                     let lines = text.split_inclusive('\n').take(error.line - 1);
                     let at: usize = lines.map(str::len).sum();
-                    if text[at..].starts_with("---") || text[at..].starts_with("...") {
+                    let line = text[at..].split('\n').next().unwrap_or_default();
+                    let (marker, rest) = line.split_at(line.len().min(3));
+                    if ["---", "..."].contains(&marker) && !rest.starts_with(|c| c > ' ') {
                         return Err(error);
                     }
                     text.insert_str(at, &" ".repeat(super::FURTHEST));
