@@ -52,7 +52,7 @@ run() {
     printf '\n== make %s\n' "$step" >&2
     nice --adjustment="$priority" "${MAKE:-make}" --no-print-directory "$step" || status=1
     printf '%s\t%d\n' "$step" "$((SECONDS - start))" >>"$work/seconds"
-    [[ $status -eq 0 ]] || printf 'make test: FAILED in make %s\n' "$step" >&2
+    [[ $status -eq 0 ]] || printf 'make test: FAILED in make %s\n' "$step" | tee -a "$work/failed" >&2
     return "$status"
 }
 
@@ -61,6 +61,7 @@ tell() {
         printf '\n| step | s |\n| --- | --- |\n'
         awk -F '\t' '{ printf "| %s | %d |\n", $1, $2 }' "$work/seconds"
         printf '| all | %d |\n' "$SECONDS"
+        [[ ! -e $work/failed ]] || cat "$work/failed"
     } >&2
 }
 
