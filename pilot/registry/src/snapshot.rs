@@ -114,6 +114,15 @@ impl Snapshot {
         self.workloads.values()
     }
 
+    /// Workloads of a namespace in the order of their names.
+    pub fn workloads_of<'a>(
+        &'a self,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<Workload>> {
+        let first = self.workloads.range(ObjectKey::new(namespace, "")..);
+        first.map(|(_, workload)| workload).take_while(|it| *it.namespace == *namespace)
+    }
+
     /// Workload by namespace and name.
     pub fn workload(&self, namespace: &str, name: &str) -> Option<&Arc<Workload>> {
         self.workloads.get(&ObjectKey::new(namespace, name))

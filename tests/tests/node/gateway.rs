@@ -29,12 +29,12 @@ pub(crate) fn gateway_answers_and_captures_nothing(fixture: &Fixture) -> Result<
     assert_eq!(ready.status, 200, "{}", ready.body);
     let own = http::get((address, 15020).into(), "/healthz/ready")?;
     assert_eq!(own.status, 200, "{}", own.body);
-    // By its admin interface, it has only these listeners, each on the pod's address and loopback.
+    // By its admin interface, it has only these listeners.
     let ask = ["/bin/busybox", "wget", "-q", "-O", "-", "http://127.0.0.1:15000/listeners"];
     let listeners = edge.exec("gateway", "istio-proxy", &ask)?;
     let mut names: Vec<_> = listeners.lines().filter_map(|line| line.split("::").next()).collect();
     names.sort_unstable();
-    assert_eq!(names, ["prometheus_stats", "prometheus_stats", "readiness", "readiness"]);
+    assert_eq!(names, ["prometheus_stats", "readiness"]);
     // A port below 1024, without root.
     let serve = "mkdir /etc/istio/proxy/www && busybox httpd -p 80 -h /etc/istio/proxy/www";
     edge.exec("gateway", "istio-proxy", &["/bin/busybox", "sh", "-c", serve])?;

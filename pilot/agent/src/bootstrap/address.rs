@@ -35,6 +35,17 @@ impl Families {
         }
     }
 
+    /// Returns the addresses that stand for all: the first family, then the other.
+    pub(super) fn wildcards(self) -> Vec<IpAddr> {
+        let (ipv4, ipv6) = (Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into());
+        match self {
+            Self::Ipv4 => vec![ipv4],
+            Self::Ipv6 => vec![ipv6],
+            Self::Ipv4First => vec![ipv4, ipv6],
+            Self::Ipv6First => vec![ipv6, ipv4],
+        }
+    }
+
     /// Returns the loopback addresses.
     pub(super) fn loopbacks(self) -> Vec<IpAddr> {
         match self {

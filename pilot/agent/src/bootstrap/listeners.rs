@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::address::{Families, socket};
 use super::{ADMIN_CLUSTER, AGENT_CLUSTER, typed};
-use crate::config::{Config, EnvoyOptions};
+use crate::config::{Config, EnvoyOptions, Role};
 
 /// Returns the listeners. Without a status port there is no readiness.
 pub(super) fn listeners(config: &Config, envoy: &EnvoyOptions, families: Families) -> Vec<Value> {
@@ -26,10 +26,15 @@ pub(super) fn listeners(config: &Config, envoy: &EnvoyOptions, families: Familie
     };
     let endpoints = [Some(statistics), config.status.is_some().then_some(readiness)];
     let bypass = config.bootstrap.bypass_overload;
-    let mut addresses = config.pod.addresses.clone();
-    let loopbacks = families.loopbacks().into_iter();
-    let loopbacks: Vec<_> = loopbacks.filter(|ip| !addresses.contains(ip)).collect();
-    addresses.extend(loopbacks);
+    let addresses = match config.role {
+        Role::Sidecar => {
+            let own = &config.pod.addresses;
+            let loopbacks = families.loopbacks().into_iter().filter(|ip| !own.contains(ip));
+            own.iter().copied().chain(loopbacks).collect()
+        }
+        // Nothing is captured beside it, and it may get addresses later.
+        Role::Router => families.wildcards(),
+    };
     endpoints.into_iter().flatten().map(|endpoint| endpoint.listener(&addresses, bypass)).collect()
 }
 
@@ -44,7 +49,7 @@ struct Endpoint {
 
 impl Endpoint {
     /// Returns the listener. Envoy hands a captured connection to the listener of its destination:
-    /// one on all addresses would take those to the same port of any other host.
+    /// a sidecar's on all addresses would take those to the same port of any other host.
     fn listener(self, addresses: &[IpAddr], bypass_overload: bool) -> Value {
         let Self { name, port, path, cluster, mut filters } = self;
         filters.push(json!({

@@ -196,7 +196,8 @@ impl Publishing {
     fn publish(&mut self) {
         let since = self.since.take().unwrap_or_else(Instant::now);
         let cause = self.publisher.pending();
-        let has_other_policies = cause.triggers.contains(&"config");
+        let may_have_others =
+            ["config", "service", "global"].iter().any(|it| cause.triggers.contains(it));
         let states = self.publisher.publish();
         if self.publisher.state().is_some() && cause.changes > 0 {
             for r#type in &cause.triggers {
@@ -215,7 +216,7 @@ impl Publishing {
             }
         }
         let is_first = self.publisher.state().is_some() && !*self.synced.borrow();
-        if is_first || has_other_policies {
+        if is_first || may_have_others {
             self.name_ineffective_policies();
         }
         if is_first {

@@ -38,8 +38,10 @@ const SAFE_METHODS: [&str; 3] = ["GET", "HEAD", "OPTIONS"];
 /// one retry of 6 falls on the dead one of two endpoints, which has the fewest requests.
 const HOST_SELECTIONS: i64 = 30;
 
-/// Retries of a client's proxy.
-pub(super) fn client_retries() -> RetryPolicy {
+/// Retries of a client's proxy. Hosts outside of the mesh have no proxy that could mark an answer, so
+/// their marks mean nothing.
+pub(super) fn client_retries(is_outside: bool) -> RetryPolicy {
+    let marked = header(UNREACHED, HeaderMatchSpecifier::PresentMatch(true));
     let previous = RetryHostPredicate {
         name: "envoy.retry_host_predicates.previous_hosts".to_owned(),
         config_type: Some(retry_host_predicate::ConfigType::TypedConfig(any(
@@ -47,20 +49,24 @@ pub(super) fn client_retries() -> RetryPolicy {
         ))),
     };
     RetryPolicy {
-        retry_on: "connect-failure,refused-stream,reset-before-request,retriable-headers"
-            .to_owned(),
+        retry_on: if is_outside {
+            "connect-failure,refused-stream,reset-before-request".to_owned()
+        } else {
+            "connect-failure,refused-stream,reset-before-request,retriable-headers".to_owned()
+        },
         num_retries: number(2),
         retry_host_predicate: vec![previous],
         host_selection_retry_max_attempts: HOST_SELECTIONS,
-        retriable_headers: vec![header(UNREACHED, HeaderMatchSpecifier::PresentMatch(true))],
+        retriable_headers: (!is_outside).then_some(marked).into_iter().collect(),
         ..RetryPolicy::default()
     }
 }
 
-/// Retries of a server's proxy: the application may close a connection before a request is sent.
+/// Retries of a server's proxy: the application may close a connection before a request is sent, or
+/// refuse a stream, which it then has not processed (RFC 9113, section 8.7).
 pub(super) fn server_retries() -> RetryPolicy {
     RetryPolicy {
-        retry_on: "reset-before-request".to_owned(),
+        retry_on: "reset-before-request,refused-stream".to_owned(),
         num_retries: number(2),
         ..RetryPolicy::default()
     }

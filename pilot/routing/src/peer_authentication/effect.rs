@@ -119,7 +119,7 @@ fn reasons(
     if is_root {
         return vec![Reason::SelectorInRootNamespace];
     }
-    let in_namespace = snapshot.workloads().filter(|it| it.namespace == policy.namespace);
+    let in_namespace = snapshot.workloads_of(&policy.namespace);
     let selected: Vec<_> = in_namespace.filter(|it| policy.selector.select(&it.labels)).collect();
     let decides = |workload: &&Arc<Workload>| {
         all.applied(&workload.namespace, &workload.labels)[0].map(|it| it.key())

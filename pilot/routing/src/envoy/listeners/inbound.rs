@@ -265,7 +265,10 @@ fn rules(class: ProtocolClass, mode: MtlsMode) -> Vec<Rule> {
         ],
         (MtlsMode::Disable, Http) => vec![rule(Any, &[], true)],
         (MtlsMode::Disable, Tcp) => vec![rule(Any, &[], false)],
-        (MtlsMode::Disable, Detected) => vec![rule(Any, &PLAIN_HTTP, true), rule(Any, &[], false)],
+        // TLS of the application may name `http/1.1` too.
+        (MtlsMode::Disable, Detected) => {
+            vec![rule(Raw, &PLAIN_HTTP, true), rule(Raw, &[], false), rule(Foreign, &[], false)]
+        }
     }
 }
 

@@ -70,7 +70,7 @@ enum Target {
     Service { hostname: Hostname, protocol: Protocol, is_sticky: bool, pod: Option<PodTransport> },
 }
 
-/// Transport to the pod of a listener. Envoy knows nothing about the endpoints of a headless
+/// Transport to the pod of a listener, the better one first. Envoy knows nothing about the endpoints of a headless
 /// service, so the listener of each says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum PodTransport {
@@ -187,16 +187,21 @@ impl Planning<'_, '_> {
             let address = endpoint.address;
             proxy.families().has(address) && !proxy.addresses.contains(&address)
         });
-        let pods = endpoints.map(|endpoint| {
-            let is_encrypted = mesh.auto_mtls && takes_mtls(self.context, endpoint);
+        let mut pods = BTreeMap::new();
+        for endpoint in endpoints {
+            // Connections to the ports of a pod's proxy are not captured there.
+            let is_proxys = [port, endpoint.port].iter().any(|port| proxy.reserves(mesh, *port));
+            let is_encrypted = mesh.auto_mtls && !is_proxys && takes_mtls(self.context, endpoint);
             let transport = match endpoint.health {
                 Health::Waiting => PodTransport::Refused,
                 _ if is_encrypted => PodTransport::OfCluster,
                 _ => PodTransport::Plaintext,
             };
-            (endpoint.address, transport)
-        });
-        pods.collect()
+            // An address may be in two slices, with two ports.
+            let known = pods.entry(endpoint.address).or_insert(transport);
+            *known = transport.min(*known);
+        }
+        pods
     }
 
     fn add_hosts(&mut self, service: &Service, port: &ServicePort) {
@@ -253,7 +258,8 @@ impl Planning<'_, '_> {
         let service =
             service.filter(|service| service.resolution == Resolution::OriginalDestination);
         let port = service.and_then(|service| service.port(port));
-        port.is_some_and(|port| port.protocol.class() == protocol.class())
+        let kind = |protocol: Protocol| (protocol.class(), protocol.is_http2());
+        port.is_some_and(|port| kind(port.protocol) == kind(protocol))
     }
 
     fn insert(&mut self, addresses: Vec<IpAddr>, port: u16, is_bound: bool, target: Target) {

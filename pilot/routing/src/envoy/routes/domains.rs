@@ -72,7 +72,11 @@ mod tests {
             aliases: vec![],
             addresses: if address.is_empty() { vec![] } else { vec![address.parse().unwrap()] },
             has_pod_names: address.is_empty(),
-            action: HostAction::Cluster { name: "c".to_owned(), is_sticky: false },
+            action: HostAction::Cluster {
+                name: "c".to_owned(),
+                is_sticky: false,
+                is_outside: false,
+            },
         }
     }
 

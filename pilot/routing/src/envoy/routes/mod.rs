@@ -76,6 +76,8 @@ pub enum HostAction {
         name: String,
         /// True if all requests of a client go to one endpoint.
         is_sticky: bool,
+        /// True for a host outside of the mesh.
+        is_outside: bool,
     },
 }
 
@@ -211,16 +213,24 @@ impl HostRoute {
             aliases: context.aliases(&service.hostname).to_vec(),
             addresses: addresses.filter(|address| families.has(*address)).collect(),
             has_pod_names: service.resolution == Resolution::OriginalDestination,
-            action: HostAction::Cluster { name, is_sticky },
+            action: HostAction::Cluster {
+                name,
+                is_sticky,
+                is_outside: matches!(service.resolution, Resolution::Alias(_)),
+            },
         }
     }
 
     fn build(&self, domains: Vec<String>) -> VirtualHost {
-        let HostAction::Cluster { name, is_sticky } = &self.action;
+        let HostAction::Cluster { name, is_sticky, is_outside } = &self.action;
+        let action = RouteAction {
+            retry_policy: Some(client_retries(*is_outside)),
+            ..forward(name, *is_sticky)
+        };
         VirtualHost {
             name: host_routes(&self.hostname, self.port),
             domains,
-            routes: vec![every_path("default", Action::Route(forward(name, *is_sticky)))],
+            routes: vec![every_path("default", Action::Route(action))],
             include_request_attempt_count: true,
             ..VirtualHost::default()
         }
@@ -230,8 +240,7 @@ impl HostRoute {
 fn unknown_hosts(policy: OutboundPolicy) -> VirtualHost {
     let (name, action) = match policy {
         OutboundPolicy::AllowAny => {
-            let action = RouteAction { retry_policy: None, ..forward(names::PASSTHROUGH, false) };
-            ("allow_any", Action::Route(action))
+            ("allow_any", Action::Route(forward(names::PASSTHROUGH, false)))
         }
         OutboundPolicy::RegistryOnly => {
             let refusal = DirectResponseAction { status: 502, ..DirectResponseAction::default() };
@@ -259,14 +268,13 @@ fn every_path(name: &str, action: Action) -> Route {
     }
 }
 
-/// Forwards requests without a timeout, unless gRPC's clients set one.
+/// Forwards requests without retries and without a timeout, unless gRPC's clients set one.
 fn forward(cluster: &str, is_sticky: bool) -> RouteAction {
     let by_source = PolicySpecifier::ConnectionProperties(ConnectionProperties { source_ip: true });
     let by_source = HashPolicy { policy_specifier: Some(by_source), ..HashPolicy::default() };
     RouteAction {
         cluster_specifier: Some(ClusterSpecifier::Cluster(cluster.to_owned())),
         timeout: duration(Duration::ZERO),
-        retry_policy: Some(client_retries()),
         hash_policy: is_sticky.then_some(by_source).into_iter().collect(),
         max_stream_duration: Some(MaxStreamDuration {
             max_stream_duration: duration(Duration::ZERO),
