@@ -75,8 +75,15 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         !captures(proxy) && is_headless(fact)
     }),
     ours("headless services without capture", |proxy, fact| !captures(proxy) && is_headless(fact)),
-    ours("mutual TLS with some pods of headless services at gateways", |proxy, fact| {
-        proxy == "gateway" && fact.starts_with("cluster") && is_headless(fact)
+    ours("each pod of a headless service decides about mutual TLS", |_, fact| {
+        fact.starts_with("cluster") && is_headless(fact)
+    }),
+    ours("listeners of pods for HTTP", |proxy, fact| {
+        let is_pods = ["listener 10.0.0.", "listener fd00::"].iter().any(|it| fact.starts_with(it));
+        captures(proxy) && (is_pods || is_route_of_pods(fact))
+    }),
+    ours("chains of STRICT that are those of PERMISSIVE", |_, fact| {
+        fact.starts_with("listener virtualInbound: ") && fact.contains(" tls istio")
     }),
     istiod("ports without mutual TLS", |proxy, fact| is_disabled(proxy, fact, "plaintext")),
     ours("ports without mutual TLS", |proxy, fact| is_disabled(proxy, fact, "anything")),
@@ -88,6 +95,11 @@ fn is_policy_of(fact: &str, policy: &str) -> bool {
 
 fn captures(proxy: &str) -> bool {
     proxy != "uncaptured"
+}
+
+fn is_route_of_pods(fact: &str) -> bool {
+    let names = ["nodes", "mix", "off", "lonely"];
+    names.iter().any(|name| fact.starts_with(&format!("route {name}.shop.svc.cluster.local:")))
 }
 
 fn is_headless(fact: &str) -> bool {
