@@ -9,7 +9,7 @@ PLATFORM := $(if $(filter aarch64,$(shell uname -m)),arm64,amd64)
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 KUBERNETES_VERSION := $(shell awk '$$1 == "k8s.io/kubernetes" { print $$2 }' tests/kubernetes/go.mod)
 # Bytes: every node keeps them, and every pod starts them.
-LARGEST_INIT := 2000000
+LARGEST_INIT := 2050000
 LARGEST_AGENT := 6000000
 LARGEST_PLUGIN := 2500000
 MDBOOK := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/mdbook-$(shell cat tests/mdbook-version)/bin/mdbook
