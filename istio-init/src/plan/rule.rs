@@ -147,7 +147,7 @@ pub enum Zone {
 /// Packets of a connection that its zone applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneDirection {
-    /// Those of the side that opened the connection. Answers, and ICMP errors about it, are found
+    /// Packets of the side that opened the connection. Answers, and ICMP errors about it, are found
     /// without the zone.
     Original,
     /// All, as in Istio: answers need a rule that puts them in the zone.

@@ -8,6 +8,7 @@ use super::expression::{
 use super::iptables_nft_cleanup::is_entry_rule;
 use super::iptables_tables;
 use super::iptables_tables::Entry;
+use super::transaction::hook_number;
 use crate::backend::Installer;
 use crate::backend::foreign::{Effect, ForeignChain, can_decide, last_priority, target_effect};
 use crate::netlink::attribute_value::{number, text};
@@ -18,8 +19,8 @@ use crate::netlink::nf_tables::{
     HOOK_NUMBER, HOOK_PRIORITY, INET, LOOKUP_TARGET, RULE_CHAIN, RULE_EXPRESSIONS,
 };
 use crate::netlink::socket::Socket;
-use crate::plan::{Hook, Plan, Table};
-use crate::render::iptables::families;
+use crate::plan::{Chain, Hook, Plan, Table};
+use crate::render::iptables::{chain_name, families};
 use crate::types::iptables_variant::Variant;
 
 /// Returns the foreign chains that can decide before the rules of a plan.
@@ -57,11 +58,9 @@ fn read(socket: &Socket, plan: &Plan) -> Result<Vec<ForeignChain>, Errno> {
 /// it is not in an own table.
 fn early_chain(listed: &Entry, plan: &Plan) -> Option<ForeignChain> {
     let base = listed.value(CHAIN_HOOK)?;
-    let hook = match number(base, HOOK_NUMBER)? {
-        0 => Hook::Prerouting,
-        3 => Hook::Output,
-        _ => return None,
-    };
+    let of_hook = number(base, HOOK_NUMBER)?;
+    let hook =
+        [Hook::Prerouting, Hook::Output].into_iter().find(|it| hook_number(*it) == of_hook)?;
     let priority = number(base, HOOK_PRIORITY)?.cast_signed();
     let (table, chain) = (listed.text(CHAIN_TABLE), listed.text(CHAIN_NAME));
     let is_inet = listed.family_number() == INET[0];
@@ -71,7 +70,8 @@ fn early_chain(listed: &Entry, plan: &Plan) -> Option<ForeignChain> {
     if is_own || !is_captured || priority > last_priority(plan, hook)? {
         return None;
     }
-    let owner = if !is_inet && IPTABLES_CHAINS.contains(&&*chain) {
+    let is_built_in = || [Chain::Prerouting, Chain::Output].map(chain_name).contains(&chain);
+    let owner = if !is_inet && is_built_in() {
         Installer::Iptables(Variant::Nft)
     } else {
         Installer::Nftables
@@ -117,8 +117,6 @@ fn verdict(data: &[u8]) -> Option<Effect> {
     })
 }
 
-/// Built-in chains of iptables at the hooks of plans.
-const IPTABLES_CHAINS: [&str; 2] = ["PREROUTING", "OUTPUT"];
 // NFTA_TARGET_….
 const TARGET_NAME: u16 = 1;
 const TARGET_INFO: u16 = 3;

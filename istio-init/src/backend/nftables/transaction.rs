@@ -285,6 +285,14 @@ fn modular_expressions(rule: &Rule) -> Vec<(&'static str, &'static str)> {
     of_matches.into_iter().chain(of_verdict).collect()
 }
 
+/// Returns the number of a hook of IP packets (`NF_INET_…`).
+pub(super) fn hook_number(hook: Hook) -> u32 {
+    match hook {
+        Hook::Prerouting => 0,
+        Hook::Output => 3,
+    }
+}
+
 fn add_chain(table: Table, chain: Chain, attributes: &mut Attributes) {
     attributes.text(CHAIN_TABLE, table.name());
     attributes.text(CHAIN_NAME, chain.name());
@@ -292,13 +300,7 @@ fn add_chain(table: Table, chain: Chain, attributes: &mut Attributes) {
         return;
     };
     attributes.nested(CHAIN_HOOK, |hook| {
-        hook.number(
-            HOOK_NUMBER,
-            match base.hook {
-                Hook::Prerouting => 0,
-                Hook::Output => 3,
-            },
-        );
+        hook.number(HOOK_NUMBER, hook_number(base.hook));
         hook.bytes(HOOK_PRIORITY, &base.priority.to_be_bytes());
     });
     attributes.number(CHAIN_POLICY, ACCEPT);

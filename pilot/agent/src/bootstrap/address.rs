@@ -29,30 +29,25 @@ impl Families {
 
     /// Returns the loopback address of the first family.
     pub(super) fn loopback(self) -> IpAddr {
-        match self {
-            Self::Ipv4 | Self::Ipv4First => Ipv4Addr::LOCALHOST.into(),
-            Self::Ipv6 | Self::Ipv6First => Ipv6Addr::LOCALHOST.into(),
-        }
+        self.loopbacks()[0]
+    }
+
+    /// Returns the loopback addresses: the first family, then the other.
+    pub(super) fn loopbacks(self) -> Vec<IpAddr> {
+        self.pick(Ipv4Addr::LOCALHOST, Ipv6Addr::LOCALHOST)
     }
 
     /// Returns the addresses that stand for all: the first family, then the other.
     pub(super) fn wildcards(self) -> Vec<IpAddr> {
-        let (ipv4, ipv6) = (Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into());
-        match self {
-            Self::Ipv4 => vec![ipv4],
-            Self::Ipv6 => vec![ipv6],
-            Self::Ipv4First => vec![ipv4, ipv6],
-            Self::Ipv6First => vec![ipv6, ipv4],
-        }
+        self.pick(Ipv4Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED)
     }
 
-    /// Returns the loopback addresses.
-    pub(super) fn loopbacks(self) -> Vec<IpAddr> {
+    fn pick(self, ipv4: Ipv4Addr, ipv6: Ipv6Addr) -> Vec<IpAddr> {
         match self {
-            Self::Ipv4 | Self::Ipv6 => vec![self.loopback()],
-            Self::Ipv4First | Self::Ipv6First => {
-                vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
-            }
+            Self::Ipv4 => vec![ipv4.into()],
+            Self::Ipv6 => vec![ipv6.into()],
+            Self::Ipv4First => vec![ipv4.into(), ipv6.into()],
+            Self::Ipv6First => vec![ipv6.into(), ipv4.into()],
         }
     }
 

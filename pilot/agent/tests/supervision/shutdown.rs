@@ -109,7 +109,7 @@ fn quit_ends_without_draining() -> Result<()> {
     agent.stop()
 }
 
-/// As Jobs end their sidecar.
+/// Request with which Jobs end their sidecar.
 fn quit_of_envoy_itself_ends_agent_without_error() -> Result<()> {
     let mut agent = Agent::new()?.started()?;
     agent.http(agent.admin_port(), "POST /quitquitquit")?;
@@ -117,7 +117,7 @@ fn quit_of_envoy_itself_ends_agent_without_error() -> Result<()> {
     agent.has_no_shared_memory()
 }
 
-/// As after a failed `postStart` hook: a Job with `restartPolicy: OnFailure` starts the container
+/// Signal of a kubelet after a failed `postStart` hook: a Job with `restartPolicy: OnFailure` starts the container
 /// again after an error only.
 fn sigterm_before_envoy_serves_is_an_error() -> Result<()> {
     let mut agent = Agent::new()?;

@@ -8,6 +8,7 @@ use pilot_registry::service::{Resolution, Service};
 use pilot_registry::snapshot::Snapshot;
 use pilot_routing::peer_authentication::Reason;
 use pilot_routing::view::ProxyView;
+use prometheus_client::metrics::gauge::Gauge;
 
 use crate::metrics::{MeshGauges, ReasonLabel};
 use crate::publish::Publisher;
@@ -66,9 +67,12 @@ impl MeshNumbers {
             waiting_endpoints,
             ineffective_policies,
         } = self;
+        let set = |gauge: &Gauge, number: usize| {
+            gauge.set(i64::try_from(number).unwrap_or(i64::MAX));
+        };
         for (reason, number) in Reason::NAMES.into_iter().zip(ineffective_policies) {
             let gauge = gauges.ineffective_policies.get_or_create_owned(&ReasonLabel { reason });
-            gauge.set(i64::try_from(number).unwrap_or(i64::MAX));
+            set(&gauge, number);
         }
         for (gauge, number) in [
             (&gauges.services, services),
@@ -79,7 +83,7 @@ impl MeshNumbers {
             (&gauges.unknown_pods, unknown_pods),
             (&gauges.waiting_endpoints, waiting_endpoints),
         ] {
-            gauge.set(i64::try_from(number).unwrap_or(i64::MAX));
+            set(gauge, number);
         }
     }
 }

@@ -83,8 +83,8 @@ pub(super) fn config(publisher: &Publisher) -> Value {
     let mesh = &state.mesh;
     let ineffective = publisher.ineffective_policies();
     let without_effect = |policy: &PeerAuthentication| -> Vec<String> {
-        let key = format!("{}/{}", policy.namespace, policy.name);
-        let own = ineffective.iter().filter(|it| *it.policy == *key);
+        let key = policy.key();
+        let own = ineffective.iter().filter(|it| it.policy == key);
         own.map(|it| it.reason.to_string()).collect()
     };
     json!({

@@ -121,7 +121,8 @@ impl Publisher {
     /// Policies, and parts of them, that decide nothing in the published state.
     pub fn ineffective_policies(&self) -> Vec<Ineffective> {
         let Some(state) = &self.state else { return Vec::new() };
-        without_effect(self.policies(), &state.mesh.root_namespace, &state.snapshot)
+        let root_namespace = &state.mesh.root_namespace;
+        without_effect(self.policies(), &state.policies, root_namespace, &state.snapshot)
     }
 
     /// Changes that the next publication will have.

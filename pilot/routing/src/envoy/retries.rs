@@ -27,6 +27,8 @@ use super::message::{any, number};
 /// Header of a server's proxy on answers to requests that may be repeated.
 pub(super) const UNREACHED: &str = "x-outrigger-unreached";
 
+/// Conditions under which no server has processed a request.
+const UNSENT: &str = "connect-failure,refused-stream,reset-before-request";
 /// Flags of answers to requests that were not sent: the connection failed, or there is none to make.
 const NOT_SENT: [&str; 3] = ["UF", "UH", "NC"];
 /// Flags of answers to requests that were sent, on a connection that ended before an answer.
@@ -50,9 +52,9 @@ pub(super) fn client_retries(is_outside: bool) -> RetryPolicy {
     };
     RetryPolicy {
         retry_on: if is_outside {
-            "connect-failure,refused-stream,reset-before-request".to_owned()
+            UNSENT.to_owned()
         } else {
-            "connect-failure,refused-stream,reset-before-request,retriable-headers".to_owned()
+            format!("{UNSENT},retriable-headers")
         },
         num_retries: number(2),
         retry_host_predicate: vec![previous],

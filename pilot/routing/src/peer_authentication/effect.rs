@@ -13,23 +13,23 @@ use super::{PeerAuthentication, PeerAuthentications};
 pub struct Ineffective {
     /// The policy, as `namespace/name`.
     pub policy: Arc<str>,
-    /// Why it decides nothing.
+    /// Reason why it decides nothing.
     pub reason: Reason,
 }
 
-/// Why a policy decides nothing. [`Display`] says it with what to do.
+/// Reason why a policy decides nothing. [`Display`] says it with what to do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// It selects workloads, in the root namespace.
+    /// Selection of workloads, in the root namespace.
     SelectorInRootNamespace,
-    /// An older policy has the same scope.
+    /// Older policy of the same scope.
     Older {
         /// The older policy, as `namespace/name`.
         policy: Arc<str>,
     },
-    /// It has modes of ports, and no selector.
+    /// Modes of ports, without a selector.
     PortsWithoutSelector,
-    /// The port is one of a service, and the workload has another.
+    /// Port of a service, where the workload has another.
     ServicePort {
         /// Port of the policy.
         port: u16,
@@ -43,11 +43,12 @@ pub enum Reason {
 impl Reason {
     /// Name in metrics.
     pub fn name(&self) -> &'static str {
+        let [root_namespace, older, without_selector, service_port] = Self::NAMES;
         match self {
-            Self::SelectorInRootNamespace => "selector_in_root_namespace",
-            Self::Older { .. } => "older_policy",
-            Self::PortsWithoutSelector => "ports_without_selector",
-            Self::ServicePort { .. } => "service_port",
+            Self::SelectorInRootNamespace => root_namespace,
+            Self::Older { .. } => older,
+            Self::PortsWithoutSelector => without_selector,
+            Self::ServicePort { .. } => service_port,
         }
     }
 
@@ -87,16 +88,16 @@ impl Display for Ineffective {
     }
 }
 
-/// Finds policies and parts of them that decide nothing, in the order of the policies. Those that
-/// select no workload are not among them: it may come later.
+/// Finds policies and parts of them that decide nothing, in the order of the policies; `all` are the
+/// same policies by scope. Those that select no workload are not among them: it may come later.
 pub fn without_effect(
     policies: &[PeerAuthentication],
+    all: &PeerAuthentications,
     root_namespace: &str,
     snapshot: &Snapshot,
 ) -> Vec<Ineffective> {
-    let all = PeerAuthentications::new(root_namespace, policies.iter().cloned());
     let found = policies.iter().flat_map(|policy| {
-        let reasons = reasons(policy, &all, root_namespace, snapshot);
+        let reasons = reasons(policy, all, root_namespace, snapshot);
         reasons.into_iter().map(|reason| Ineffective { policy: policy.key(), reason })
     });
     found.collect()

@@ -121,7 +121,8 @@ fn mode(applied: &[Option<&Arc<PeerAuthentication>>]) -> Option<MtlsMode> {
 }
 
 impl PeerAuthentication {
-    fn key(&self) -> Arc<str> {
+    /// Namespace and name, as `namespace/name`.
+    pub fn key(&self) -> Arc<str> {
         format!("{}/{}", self.namespace, self.name).into()
     }
 }

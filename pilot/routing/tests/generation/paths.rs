@@ -68,7 +68,7 @@ fn headless_service_is_reached_by_its_pods() {
     assert_eq!(call(&pods, (SERVER, 7082), "bytes\n").unwrap(), "echo 127.0.0.6 bytes\n");
 }
 
-/// By the address of a pod, too, requests and bytes are encrypted; under `STRICT` no others arrive.
+/// Requests and bytes are encrypted by the address of a pod too; under `STRICT` no others arrive.
 #[test]
 fn pods_of_a_headless_service_are_reached_by_their_addresses() {
     for protocol in [Http, Undeclared] {
@@ -84,7 +84,7 @@ fn pods_of_a_headless_service_are_reached_by_their_addresses() {
     }
 }
 
-/// Whoever may label a pod must not decide about the others.
+/// The right to label a pod must not decide about the others.
 #[test]
 fn pod_without_a_sidecar_leaves_the_others_encrypted() {
     let ports = [(7080, Http), (7082, Tcp), (7083, Undeclared)];

@@ -1,7 +1,7 @@
 //! Policies that decide nothing.
 
 use pilot_registry::protocol::Protocol::Http;
-use pilot_routing::peer_authentication::{MtlsMode, without_effect};
+use pilot_routing::peer_authentication::{MtlsMode, PeerAuthentications, without_effect};
 use serde_json::json;
 
 use crate::world::World;
@@ -15,7 +15,9 @@ fn policies_without_effect_are_found() {
             let ports: Vec<_> = ports.iter().map(|port| (*port, MtlsMode::Disable)).collect();
             world.authenticate(namespace, app, MtlsMode::Strict, &ports);
         }
-        let found = without_effect(&world.policies, "istio-system", &world.snapshot());
+        let root = "istio-system";
+        let all = PeerAuthentications::new(root, world.policies.clone());
+        let found = without_effect(&world.policies, &all, root, &world.snapshot());
         found.iter().map(|it| format!("{} {}", it.policy, it.reason.name())).collect()
     };
     assert_eq!(found(&[("shop", "", &[]), ("shop", "web", &[8080])]), [""; 0]);

@@ -137,12 +137,9 @@ impl InboundInputs {
             .ports
             .iter()
             .filter(|(_, port)| port.class == ProtocolClass::Tcp && port.mode == MtlsMode::Disable);
-        let skipped: BTreeSet<_> = skipped.map(|(port, _)| *port).collect();
-        [(); 2].map(|()| InspectedPorts {
-            others: true,
-            inspected: BTreeSet::new(),
-            skipped: skipped.clone(),
-        })
+        let skipped = skipped.map(|(port, _)| *port).collect();
+        let ports = InspectedPorts { others: true, inspected: BTreeSet::new(), skipped };
+        [ports.clone(), ports]
     }
 
     /// The ports where some chain needs the inspector for TLS, and that for HTTP.

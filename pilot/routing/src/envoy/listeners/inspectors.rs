@@ -19,7 +19,7 @@ use super::super::message::any;
 
 /// Ports whose connections an inspector reads. Inspection delays a connection until the client has
 /// sent something, so it must not read ports of protocols in which the server speaks first.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct InspectedPorts {
     /// True if ports without an entry are inspected.
     pub(super) others: bool,

@@ -302,15 +302,24 @@ impl OutboundListener {
         }
     }
 
-    pub(super) fn references(&self) -> Vec<Reference> {
-        let cluster = match &self.target {
-            Target::Hosts { .. } if self.is_bound => None,
-            Target::Hosts { policy, .. } => Some(unknown(*policy).to_owned()),
+    /// Cluster of connections without requests.
+    fn cluster(&self) -> String {
+        match &self.target {
+            Target::Hosts { policy, .. } => unknown(*policy).to_owned(),
             Target::Service { pod: Some(PodTransport::Refused), .. } => {
-                Some(names::BLACK_HOLE.to_owned())
+                names::BLACK_HOLE.to_owned()
             }
-            Target::Service { hostname, .. } => Some(names::outbound(self.port, hostname)),
-        };
+            Target::Service { hostname, .. } => names::outbound(self.port, hostname),
+        }
+    }
+
+    /// True if the application can send requests alone.
+    fn takes_requests_alone(&self) -> bool {
+        self.is_bound && matches!(self.target, Target::Hosts { .. })
+    }
+
+    pub(super) fn references(&self) -> Vec<Reference> {
+        let cluster = (!self.takes_requests_alone()).then(|| self.cluster());
         let routes = self.routes().map(to_routes);
         cluster.map(to_cluster).into_iter().chain(routes).collect()
     }
@@ -320,24 +329,15 @@ impl OutboundListener {
         let log = self.access_log.as_deref();
         let built = listener(self.name.clone(), &self.addresses, self.port, direction);
         let built = Listener { bind_to_port: switch(self.is_bound), ..built };
-        let (default, name) = match &self.target {
-            Target::Hosts { .. } if self.is_bound => {
-                let filter_chains = vec![self.http(None)];
-                return Listener { filter_chains, ..built };
-            }
-            Target::Hosts { policy, .. } => {
-                let cluster = unknown(*policy);
-                (tcp_proxy(cluster, cluster, false, log), "PassthroughFilterChain")
-            }
-            Target::Service { pod: Some(PodTransport::Refused), .. } => {
-                (tcp_proxy(names::BLACK_HOLE, names::BLACK_HOLE, false, log), "")
-            }
-            Target::Service { hostname, is_sticky, .. } => {
-                let cluster = names::outbound(self.port, hostname);
-                (tcp_proxy(&cluster, &cluster, *is_sticky, log), "")
-            }
+        if self.takes_requests_alone() {
+            return Listener { filter_chains: vec![self.http(None)], ..built };
+        }
+        let (name, is_sticky) = match self.target {
+            Target::Hosts { .. } => ("PassthroughFilterChain", false),
+            Target::Service { is_sticky, .. } => ("", is_sticky),
         };
-        let default = self.chain(name, default);
+        let cluster = self.cluster();
+        let default = self.chain(name, tcp_proxy(&cluster, &cluster, is_sticky, log));
         let Some(filter_chains) = self.http_chains() else {
             return Listener { filter_chains: vec![default], ..built };
         };

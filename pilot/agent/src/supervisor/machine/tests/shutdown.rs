@@ -165,7 +165,7 @@ fn sigterm_before_start_ends_at_once() {
     assert!(world.spawned.is_empty());
 }
 
-/// As after a failed `postStart` hook that waits for the proxy.
+/// Signal of a kubelet after a failed `postStart` hook that waits for the proxy.
 #[test]
 fn sigterm_before_envoy_served_is_an_error() {
     let mut world = World::new(settings());
