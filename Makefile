@@ -151,7 +151,7 @@ test-acceptance: setup test-programs ## Certificates and admission under faults,
 soak: export OUTRIGGER_PROGRAMS := dist
 soak: setup build ## The same with long times and many rounds, and the released programs: an hour (root)
 	OUTRIGGER_PACE=soak cargo test --locked --workspace --test acceptance --test capture --test storm \
-	    --test node --test mesh --test installation --no-fail-fast
+	    --test agent --test supervision --test node --test mesh --test installation --no-fail-fast
 
 fuzz: ## Let libFuzzer look for what breaks a target: TARGET=name (or all), TIME=60 seconds each
 	@test -x "$(CARGO_FUZZ)/bin/cargo-fuzz" || CARGO_TARGET_DIR="$(CARGO_FUZZ)/build" \

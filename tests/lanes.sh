@@ -39,6 +39,8 @@ main() {
     mkdir "$work/programs"
     # Tests add a line for what they leave out: tests/src/skipped_tests.rs.
     export OUTRIGGER_LEFT_OUT="$work/left-out"
+    # The day, as in tests/src/random.rs; one for all, also around midnight.
+    export OUTRIGGER_SEED="${OUTRIGGER_SEED:-$(($(date +%s) / 86400))}"
     touch "$OUTRIGGER_LEFT_OUT" "$work/seconds"
     collect "$groups" "$@"
     run_all | tee "$work/log" || status=$?
@@ -160,6 +162,7 @@ summarize() {
     local left_out
     awk '/^test result: / { passed += $4; failed += $6; ignored += $8 }
         END { printf "\n%d passed, %d failed, %d ignored\n", passed, failed, ignored }' "$work/log"
+    printf 'random choices of OUTRIGGER_SEED=%s\n' "$OUTRIGGER_SEED"
     left_out=$(sort -u "$OUTRIGGER_LEFT_OUT")
     [[ -n $left_out ]] || return 0
     printf '%s\n' "$left_out"

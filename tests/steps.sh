@@ -50,17 +50,24 @@ run() {
     local step=$1 start=$SECONDS status=0 priority=0
     [[ $step != build ]] || priority=19
     printf '\n== make %s\n' "$step" >&2
-    nice --adjustment="$priority" "${MAKE:-make}" --no-print-directory "$step" || status=1
+    PATH="$PWD/tests/linker:$PATH" OUTRIGGER_LINKS="$work/links-of-$step" \
+        nice --adjustment="$priority" "${MAKE:-make}" --no-print-directory "$step" || status=1
     printf '%s\t%d\n' "$step" "$((SECONDS - start))" >>"$work/seconds"
     [[ $status -eq 0 ]] || printf 'make test: FAILED in make %s\n' "$step" | tee -a "$work/failed" >&2
     return "$status"
 }
 
 tell() {
+    local links
     {
         printf '\n| step | s |\n| --- | --- |\n'
         awk -F '\t' '{ printf "| %s | %d |\n", $1, $2 }' "$work/seconds"
         printf '| all | %d |\n' "$SECONDS"
+        # Two links at a time, as two compilers.
+        for links in "$work"/links-of-*; do
+            [[ ! -e $links ]] || awk -v step="${links##*/links-of-}" \
+                '{ sum += $1 } END { printf "%s: %d s in %d links\n", step, sum / 1000, NR }' "$links"
+        done
         [[ ! -e $work/failed ]] || cat "$work/failed"
     } >&2
 }

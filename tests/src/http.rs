@@ -2,9 +2,10 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+
+use crate::wait::REQUEST_TIMEOUT;
 
 /// An HTTP answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,9 +74,6 @@ fn split_at_text<'a>(bytes: &'a [u8], text: &str) -> Option<(&'a [u8], &'a [u8])
     let at = bytes.windows(text.len()).position(|window| window == text.as_bytes())?;
     Some((&bytes[..at], &bytes[at + text.len()..]))
 }
-
-/// Timeout of one request, below that of a wait: a request that hangs is one failed probe.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[cfg(test)]
 mod tests {

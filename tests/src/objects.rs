@@ -2,9 +2,8 @@
 //! CPU for each.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -15,7 +14,7 @@ use kube::discovery::{
 use kube::{Client, Error};
 use serde_json::{Value, json};
 
-use crate::wait::TIMEOUT;
+use crate::wait;
 
 /// Objects of all kinds, with the permissions of a client.
 pub struct Objects {
@@ -169,15 +168,15 @@ impl Objects {
         for name in doomed {
             delete(name).await?;
         }
-        let are_gone = async {
-            for name in doomed {
-                while namespaces.get_opt(name).await?.is_some() {
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                }
-            }
-            anyhow::Ok(())
-        };
-        tokio::time::timeout(TIMEOUT, are_gone).await.context("namespaces stay")?
+        for name in doomed {
+            wait::until_async("the namespace is gone", async || {
+                let found = namespaces.get_opt(name).await?;
+                ensure!(found.is_none(), "{name} stays");
+                Ok(())
+            })
+            .await?;
+        }
+        Ok(())
     }
 
     async fn delete_all_of(&self, kind: &ApiResource, namespace: &str) -> Result<()> {

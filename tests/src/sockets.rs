@@ -17,6 +17,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use socket2::SockRef;
 
 use crate::netns::Namespace;
+use crate::wait::PACKET_TIMEOUT;
 
 /// TCP and UDP listeners on all addresses of a namespace, which answer with an [`Answer`]. They are
 /// closed when the value is dropped.
@@ -116,8 +117,8 @@ fn exchange(
     source: Option<SocketAddr>,
     target: SocketAddr,
 ) -> Result<String, Errno> {
-    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(ANSWER_TIMEOUT))?;
-    sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER_TIMEOUT))?;
+    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(PACKET_TIMEOUT))?;
+    sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(PACKET_TIMEOUT))?;
     // Closing resets the connection: thousands of attempts must not leave thousands of sockets in
     // TIME_WAIT.
     sockopt::set_socket_linger(&socket, Some(Duration::ZERO))?;
@@ -134,7 +135,7 @@ fn exchange(
 
 fn reach_by_udp(source: Option<IpAddr>, target: SocketAddr) -> Result<String, Errno> {
     let socket = open(target.ip(), SocketType::DGRAM)?;
-    sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER_TIMEOUT))?;
+    sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(PACKET_TIMEOUT))?;
     let unspecified = match target {
         SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -273,8 +274,6 @@ static NEXT_UDP_PORT: AtomicU16 = AtomicU16::new(0);
 const FIRST_UDP_PORT: u16 = 20_000;
 const UDP_PORTS: u16 = 32_768;
 const BACKLOG: i32 = 128;
-/// Far more than an answer on this machine takes; only a lost packet waits so long.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {

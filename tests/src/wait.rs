@@ -9,6 +9,13 @@ use anyhow::{Result, bail};
 /// Timeout of a wait. Only a failing test reaches it, so one generous value suffices.
 pub const TIMEOUT: Duration = Duration::from_secs(180);
 
+/// Timeout of one request, below that of a wait: a request that hangs is one failed probe.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Timeout of the answer to one packet, far longer than it takes on this machine: only a lost packet
+/// waits so long.
+pub const PACKET_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Calls `probe` until it returns `Ok`, and returns the value.
 ///
 /// `Err` from the probe is the reason to wait. After [`TIMEOUT`] the last reason becomes the error,

@@ -4,14 +4,13 @@
 use std::net::SocketAddr;
 
 use e2e::netns::Owner;
-use e2e::random::{rounds, seed};
+use e2e::random::{Random, rounds, seed};
 use e2e::sockets::{ConnectionOutcome, Transport};
 
 use crate::endpoints::{FROM_LOOPBACK, LOOPBACKS, OUTSIDE, OWN};
 use crate::explain::{explains, is_explained, planned, random_tries};
 use crate::istio;
 use crate::pod::{Addresses, From, PORTS, Pod, Try, address};
-use crate::random::Random;
 use crate::settings::Settings;
 
 #[test]

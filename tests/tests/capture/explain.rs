@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 
 use e2e::netns::Owner;
-use e2e::random::{rounds, seed};
+use e2e::random::{Random, rounds, seed};
 use e2e::sockets::{ConnectionOutcome, Transport};
 use istio_init::args::{Args, Environment};
 use istio_init::config::{Config, PodEnvironment};
@@ -15,7 +15,6 @@ use istio_init::types::protocol::Protocol;
 
 use crate::endpoints::{FROM_LOOPBACK, LOOPBACKS, OUTSIDE, OWN};
 use crate::pod::{From, PORTS, Pod, Try, address};
-use crate::random::Random;
 use crate::settings::Settings;
 
 /// Settings that Istio does not have. All others are compared with Istio's rules in `differential`.

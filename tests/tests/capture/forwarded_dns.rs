@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use e2e::netns::{Namespace, Owner};
 use e2e::sockets::Listeners;
-use e2e::wait::until;
+use e2e::wait::{PACKET_TIMEOUT, until};
 use socket2::{Domain, Socket, Type};
 
 use crate::iptables_rules::VARIANTS;
@@ -152,7 +152,7 @@ pub(crate) fn ask(server: SocketAddr) -> String {
     let bind = || UdpSocket::bind((any, CLIENT_PORT)).map_err(|error| error.to_string());
     let socket = until("the port is free", bind).expect("a free port");
     socket.connect(server).expect("a route");
-    socket.set_read_timeout(Some(ANSWER_TIMEOUT)).expect("a time limit");
+    socket.set_read_timeout(Some(PACKET_TIMEOUT)).expect("a time limit");
     let mut buffer = [0; 128];
     match socket.send(b"who?").and_then(|_| socket.recv(&mut buffer)) {
         Ok(length) => {
@@ -178,8 +178,6 @@ fn variants() -> Vec<Settings> {
 
 const CLIENT_PORT: u16 = 4000;
 const AGENT_LIFETIME: Duration = Duration::from_secs(10);
-/// Much longer than an answer takes; only a lost one waits so long.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 const MASQUERADE: &str = "table inet docker {
     chain post {

@@ -9,7 +9,6 @@
 mod endpoints;
 mod istio;
 mod pod;
-mod random;
 mod raw;
 mod settings;
 

@@ -2,8 +2,8 @@
 
 use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 
+use e2e::wait::PACKET_TIMEOUT;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 /// Raw socket between two addresses, in the namespace of the thread that opened it.
@@ -36,7 +36,7 @@ impl Raw {
         let domain = if target.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
         let socket = Socket::new(domain, Type::RAW, Some(protocol)).expect("a raw socket");
         socket.bind(&SockAddr::from(SocketAddr::new(source, 0))).expect("the source address");
-        socket.set_read_timeout(Some(TIMEOUT)).expect("a time limit");
+        socket.set_read_timeout(Some(PACKET_TIMEOUT)).expect("a time limit");
         Self { socket, source, target }
     }
 
@@ -123,5 +123,3 @@ pub(crate) const RST: u8 = 0x04;
 pub(crate) const ACK: u8 = 0x10;
 
 const TCP: u8 = 6;
-/// Much longer than a reply takes.
-const TIMEOUT: Duration = Duration::from_secs(5);

@@ -3,14 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::markdown::{Page, Part, has_extension};
 use e2e::netns::succeed;
 use e2e::programs::repository;
 use e2e::shown_command::{ShownCommand, commands};
+use e2e::wait;
 
 use crate::deployments::Deployments;
 use crate::fixture::Fixture;
@@ -96,12 +95,13 @@ impl<'a> Story<'a> {
         if std::mem::replace(&mut self.is_changed, may_change) {
             self.deployments.reconcile(self.fixture)?;
         }
-        let mut answer = self.shell.run(&shown.text)?;
         // A reader is not as fast.
-        while answer.code != 0 && answer.output.contains(TOO_EARLY) {
-            thread::sleep(Duration::from_millis(50));
-            answer = self.shell.run(&shown.text)?;
-        }
+        let answer = wait::until("the second is over", || match self.shell.run(&shown.text) {
+            Ok(answer) if answer.code != 0 && answer.output.contains(TOO_EARLY) => {
+                Err(answer.output)
+            }
+            ended => Ok(ended),
+        })??;
         if shown.output.is_some() {
             return shown.compare(&answer.output);
         }

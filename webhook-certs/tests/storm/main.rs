@@ -9,7 +9,6 @@ mod faults;
 #[path = "../cluster/fixture.rs"]
 #[expect(dead_code, reason = "shared with the tests of the cluster")]
 mod fixture;
-mod random;
 #[path = "../cluster/reviewer.rs"]
 mod reviewer;
 mod scenarios;

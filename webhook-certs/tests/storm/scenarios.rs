@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use e2e::random::Random;
 use e2e::wait;
 use jiff::SignedDuration;
 use webhook_certs::secret::State;
@@ -13,7 +14,6 @@ use webhook_certs::status::Status;
 use crate::calls::Tally;
 use crate::faults::{DAMAGES, Revoked, add_foreign, ask, damage};
 use crate::fixture::{Fixture, OURS, Replica};
-use crate::random::Random;
 use crate::reviewer::Reviewer;
 
 /// Two replicas, each behind its own entry, so that every call reaches both.
@@ -52,7 +52,7 @@ impl Pair {
 /// Random steps; the seed determines their order.
 #[expect(clippy::print_stderr, reason = "needed to repeat a failure")]
 pub(crate) async fn storm(mut fixture: Fixture<'_>, seed: u64, steps: usize) -> Result<()> {
-    let mut random = Random::from_seed(seed);
+    let mut random = Random::new(seed, "storm");
     hasten(&mut fixture, SignedDuration::from_secs(random.pick(&[20, 30, 36_000])));
     let mut pair = Pair::start(&fixture).await?;
     let work = async |tally: &Tally| {

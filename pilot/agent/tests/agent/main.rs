@@ -21,8 +21,6 @@ mod layouts;
 #[path = "../supervision/load.rs"]
 mod load;
 mod outage;
-#[path = "../supervision/random.rs"]
-mod random;
 mod restarts;
 mod sds_server;
 mod slow_requests;

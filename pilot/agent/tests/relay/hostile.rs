@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
+use e2e::random::{Random, seed};
 use pilot_agent::relay::NameTable;
 use pilot_xds::frame::Header;
 use pilot_xds::service::Variant;
@@ -14,7 +15,6 @@ use tonic::Status;
 use crate::client::{Client, within};
 use crate::fixture::{Server, ServerStream, VARIANTS, relay_to, request, response, until};
 use crate::own_types::table;
-use crate::random::Random;
 
 const MEGABYTE: usize = 1 << 20;
 
@@ -85,8 +85,8 @@ async fn own_types_arrive_through_full_directions() {
 /// Each stream has bursts in both directions with own types among them, and breaks off in a burst.
 #[tokio::test]
 async fn bursts_of_broken_streams_reach_no_other_stream() {
-    let mut random = Random::new();
-    let seed = random.seed();
+    let seed = seed();
+    let mut random = Random::new(seed, "relay");
     for variant in VARIANTS {
         let mut server = Server::start().await;
         let relay = relay_to(server.address);
@@ -95,7 +95,7 @@ async fn bursts_of_broken_streams_reach_no_other_stream() {
             let mut stream = server.stream().await;
             client.send(request(variant, LISTENER, "")).await;
             assert_eq!(envoys(&mut stream, 1).await.len(), 1);
-            for burst in 0..random.below(4) {
+            for burst in 0..random.roll(4) {
                 let tag = format!("{turn}-{burst}");
                 exchange(&mut client, &mut stream, &tag, &mut random, seed).await;
             }
@@ -109,7 +109,7 @@ async fn bursts_of_broken_streams_reach_no_other_stream() {
                 }
             });
             let _ = stream.responses.try_send(Ok(response(variant, CLUSTER, &tag, &[])));
-            match random.below(3) {
+            match random.roll(3) {
                 0 => drop(client),
                 1 => {
                     let error = Err(Status::internal("broken"));
@@ -143,8 +143,8 @@ async fn exchange(
     let requests = frames_of_envoy(variant, tag, random);
     let mut responses = Vec::new();
     let mut expected = Vec::new();
-    for _ in 0..random.below(20) {
-        if random.below(3) == 0 {
+    for _ in 0..random.roll(20) {
+        if random.roll(3) == 0 {
             responses.push(names(variant, tag, 7));
         } else {
             let frame = response(variant, ENDPOINT, tag, &[("a", content(random))]);
@@ -198,8 +198,8 @@ fn frames_of_envoy(variant: Variant, tag: &str, random: &mut Random) -> Vec<Byte
 
 /// Returns small or large content.
 fn content(random: &mut Random) -> Vec<u8> {
-    let limit = [10, 10_000, 300_000][usize::try_from(random.below(3)).unwrap()];
-    vec![7; usize::try_from(random.below(limit)).unwrap()]
+    let limit = [10, 10_000, 300_000][usize::try_from(random.roll(3)).unwrap()];
+    vec![7; usize::try_from(random.roll(limit)).unwrap()]
 }
 
 fn names(variant: Variant, nonce: &str, number: usize) -> Bytes {

@@ -11,8 +11,6 @@ mod fixture;
 mod flow;
 mod hostile;
 mod own_types;
-#[path = "../supervision/random.rs"]
-mod random;
 mod reconnect;
 mod resources;
 mod socket;

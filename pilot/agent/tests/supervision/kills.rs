@@ -1,15 +1,15 @@
 //! kill -9 of Envoy and of the agent.
 
+use std::fs;
 use std::time::{Duration, Instant};
-use std::{env, fs};
 
 use anyhow::{Context as _, Result, ensure};
+use e2e::random::{Random, rounds, seed};
 use e2e::wait;
 use rustix::process::{Pid, Signal, getpgid, kill_process, test_kill_process};
 
 use crate::fixture::{Agent, kill};
 use crate::load::{Clients, Protocol};
-use crate::random::Random;
 use crate::tests;
 
 tests![
@@ -180,21 +180,20 @@ fn killed_agent_takes_both_envoys_of_a_hot_restart_with_it() -> Result<()> {
 
 /// The test is the kubelet: it starts the agent again after each exit.
 fn random_kills_under_load_leave_nothing_behind() -> Result<()> {
-    let is_soak = env::var("OUTRIGGER_PACE").is_ok_and(|pace| pace == "soak");
-    let duration = Duration::from_secs(if is_soak { 120 } else { 8 });
+    let duration = Duration::from_secs(rounds(8, 120));
     let mut agent = Agent::new()?.started()?;
     let clients = Clients::start(&agent.namespace, agent.port, &[Protocol::Http1], "/version")?;
-    let mut random = Random::new();
+    let seed = seed();
+    let mut random = Random::new(seed, "supervision");
     let (start, mut round) = (Instant::now(), 0);
-    let seed = random.seed();
     while start.elapsed() < duration {
         round += 1;
         let context = || format!("round {round}, seed {seed}");
         let version = round.to_string();
         agent.apply(&agent.bootstrap(&version))?;
-        std::thread::sleep(Duration::from_millis(random.below(600)));
+        std::thread::sleep(Duration::from_millis(random.roll(600)));
         let envoys = agent.envoys();
-        let target = random.below(envoys.len() as u64 + 1);
+        let target = random.roll(envoys.len() as u64 + 1);
         match envoys.get(usize::try_from(target)?) {
             // It may have exited meanwhile.
             Some((_, pid)) => drop(kill(*pid)),

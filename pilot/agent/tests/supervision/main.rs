@@ -7,7 +7,6 @@ mod agent;
 mod fixture;
 mod kills;
 mod load;
-mod random;
 mod restarts;
 mod shutdown;
 mod starts;
