@@ -229,11 +229,13 @@ keys! {
     DATADOG_ENV = "apm.datadoghq.com/env", AnnotationKind::Environment, "",
         "environment for the proxy if the tracer is Datadog: a JSON object";
     PROMETHEUS_SCRAPE = "prometheus.io/scrape", AnnotationKind::Text, "",
-        "`false`: the application's metrics are not merged with the proxy's, and this annotation and the next two stay unchanged; otherwise they point to the agent after injection";
+        "`false`: the application's metrics are not merged with the proxy's, and this annotation and the next three stay unchanged; otherwise they point to the agent after injection";
     PROMETHEUS_PORT = "prometheus.io/port", AnnotationKind::Text, "",
         "port of the application's metrics, from 1 to 65535; not a port of the proxy";
     PROMETHEUS_PATH = "prometheus.io/path", AnnotationKind::Text, "",
         "path of the application's metrics";
+    PROMETHEUS_SCHEME = "prometheus.io/scheme", AnnotationKind::Text, "",
+        "`https`: the agent reads the application's metrics over TLS, without verifying the certificate; injection removes the annotation, since the agent answers without TLS";
     SCRAPE_TARGETS = "prometheus.istio.io/scrape-targets", AnnotationKind::Text, "",
         "several endpoints of the application's metrics, instead of `prometheus.io/port` and `path`: `port:path`, separated by commas";
     SECURE_PORT = "prometheus.istio.io/secure-port", AnnotationKind::Text, "",

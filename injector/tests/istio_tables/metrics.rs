@@ -73,6 +73,44 @@ fn prometheus_annotations_point_to_the_agent() {
     }
 }
 
+/// Istio's injector leaves the scheme, and Prometheus would speak TLS with the agent.
+#[test]
+fn agent_takes_over_the_scheme_of_the_application() {
+    const SCHEME: &str = "prometheus.io/scheme";
+    for (annotations, left, expected_env) in [
+        (
+            json!({"prometheus.io/scheme": "https", "prometheus.io/port": "8443"}),
+            None,
+            json!({"scrape": "", "path": "", "port": "8443", "scheme": "https"}),
+        ),
+        (
+            json!({"prometheus.io/scheme": "https", "prometheus.io/scrape": "true"}),
+            None,
+            json!({"scrape": "true", "path": "", "port": "", "scheme": "https"}),
+        ),
+        (
+            json!({"prometheus.io/scheme": "https", "prometheus.istio.io/scrape-targets": "80:/a"}),
+            None,
+            json!({"scrape": "", "path": "/a", "port": "80", "scheme": "https",
+                "targets": [{"port": "80", "path": "/a"}]}),
+        ),
+        (
+            json!({"prometheus.io/scheme": "http", "prometheus.io/port": "8080"}),
+            Some("http"),
+            json!({"scrape": "", "path": "", "port": "8080"}),
+        ),
+    ] {
+        let injected = Fixture::default().pod(&pod(&annotations));
+        let found = injected["metadata"]["annotations"].get(SCHEME).and_then(Value::as_str);
+        assert_eq!(found, left, "{annotations}");
+        let env = variable(&injected, "ISTIO_PROMETHEUS_ANNOTATIONS").unwrap();
+        assert_eq!(serde_json::from_str::<Value>(env).unwrap(), expected_env, "{annotations}");
+    }
+    let not_merged = json!({"prometheus.io/scheme": "https", "prometheus.io/scrape": "false"});
+    let injected = Fixture::default().pod(&pod(&not_merged));
+    assert_eq!(injected["metadata"]["annotations"][SCHEME], "https");
+}
+
 #[test]
 fn scrape_targets_stay_without_merged_metrics() {
     const TARGETS: &str = "prometheus.istio.io/scrape-targets";

@@ -158,6 +158,18 @@ fn scrape_targets_come_back_with_a_doubt() {
 }
 
 #[test]
+fn scheme_of_metrics_comes_back() {
+    let metadata = "{annotations: {prometheus.io/scrape: 'true', prometheus.io/port: '15020', \
+                    prometheus.io/path: /stats/prometheus}}";
+    let spec = "{containers: [{name: istio-proxy, env: [{name: ISTIO_PROMETHEUS_ANNOTATIONS, \
+                value: '{\"scrape\":\"\",\"path\":\"\",\"port\":\"8443\",\"scheme\":\"https\"}'}]}]}";
+    let (pod, doubts) = restored(metadata, spec, &json!({}));
+    let expected =
+        json!({"annotations": {"prometheus.io/port": "8443", "prometheus.io/scheme": "https"}});
+    assert_eq!((&pod["metadata"], doubts.len()), (&expected, 0), "{doubts:?}");
+}
+
+#[test]
 fn pod_fields_in_doubt_are_removed_with_a_warning() {
     let metadata = "{annotations: {inject.istio.io/templates: gateway}}";
     let spec = "{dnsConfig: {searches: [own, web.global, global]}, imagePullSecrets: [{name: own}, \

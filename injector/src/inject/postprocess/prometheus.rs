@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::inject::computed_env::{SCRAPE_CONFIG, put_env};
 use crate::istio::scrape_settings::{
-    PATH, PORT, SCRAPE, SETTINGS, TARGETS, find_setting, is_label, parse_targets,
+    PATH, PORT, SCHEME, SCRAPE, SETTINGS, TARGETS, find_setting, is_label, parse_targets,
 };
 use crate::json::change::Draft;
 use crate::json::short;
@@ -48,7 +48,11 @@ pub fn merge(
     if !problems.is_empty() {
         return Err(problems);
     }
-    let obsolete = of_labels(&SETTINGS);
+    let mut obsolete = of_labels(&SETTINGS);
+    if metrics.is_https {
+        // The agent answers without TLS.
+        obsolete.extend(of_labels(&[SCHEME]));
+    }
     let config = metrics.config().filter(|_| !is_configured && find_proxy(draft.value()).is_some());
     if let Some(config) = config {
         put_env(draft, SCRAPE_CONFIG, &config);
@@ -79,6 +83,7 @@ pub fn problems(annotations: &Map<String, Value>, mesh: &MeshConfig) -> Vec<Anno
 /// Location of the application's metrics according to the annotations.
 struct Metrics<'a> {
     scrape: &'a str,
+    is_https: bool,
     path: &'a str,
     port: Option<(&'a str, &'a str)>,
     targets: Vec<(String, String)>,
@@ -99,7 +104,8 @@ impl<'a> Metrics<'a> {
         let given_targets = setting(TARGETS).unwrap_or_default();
         let targets = parse_targets(given_targets.1).unwrap_or_default();
         let (scrape, path, port) = (text(SCRAPE), text(PATH), setting(PORT));
-        Some(Self { scrape, path, port, targets, given_targets })
+        let is_https = text(SCHEME) == HTTPS;
+        Some(Self { scrape, is_https, path, port, targets, given_targets })
     }
 
     /// True if the annotations already point to the agent.
@@ -147,18 +153,21 @@ impl<'a> Metrics<'a> {
         problems.map(of_targets).collect()
     }
 
-    /// Returns Istio's `PrometheusScrapeConfiguration` as JSON in the order of its fields; `None`
-    /// if all of them are empty.
+    /// Returns Istio's `PrometheusScrapeConfiguration` as JSON in the order of its fields, with the
+    /// scheme, which Istio leaves in the pod; `None` if all of them are empty.
     fn config(&self) -> Option<String> {
         let own = (self.port.map_or("", |(_, port)| port), self.path);
         let first = self.targets.first().map(|(port, path)| (&**port, &**path));
         let (port, path) = first.unwrap_or(own);
-        if self.scrape.is_empty() && path.is_empty() && port.is_empty() {
+        if self.scrape.is_empty() && path.is_empty() && port.is_empty() && !self.is_https {
             return None;
         }
         let [scrape, path, port] =
             [self.scrape, path, port].map(|text| Value::from(text).to_string());
         let mut config = format!("{{\"scrape\":{scrape},\"path\":{path},\"port\":{port}");
+        if self.is_https {
+            config.push_str(",\"scheme\":\"https\"");
+        }
         if !self.targets.is_empty() {
             config.push_str(",\"targets\":");
             config.push_str(&self.targets().to_string());
@@ -202,6 +211,9 @@ fn problem_of(port: &str, status_port: u16) -> Option<String> {
 pub(crate) const WRITTEN_PATH: &str = "/stats/prometheus";
 
 const SECURE_PORT: &str = "prometheus_istio_io_secure_port";
+
+/// The one value of the scheme that changes how Prometheus connects.
+const HTTPS: &str = "https";
 
 /// The annotations that lead Prometheus to the agent: port, path and switch.
 pub(crate) const WRITTEN: [&str; 3] =

@@ -22,9 +22,12 @@ pub(super) struct HttpGet {
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
+/// Scheme of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scheme {
+pub enum Scheme {
+    /// Plain HTTP.
     Http,
+    /// HTTP over TLS. The certificate is not verified.
     Https,
 }
 

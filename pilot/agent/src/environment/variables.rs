@@ -123,7 +123,7 @@ variables! {
     DISABLE_ENVOY = "false", Used, "Run without Envoy, for an application that speaks xDS itself";
     ISTIO_BOOTSTRAP_OVERRIDE = "", Used, "File that Envoy merges over the bootstrap";
     ISTIO_KUBE_APP_PROBERS = "", Used, "Probes and hooks of the application, written by the injector";
-    ISTIO_PROMETHEUS_ANNOTATIONS = "", Used, "Port and path of the application's metrics, written by the injector";
+    ISTIO_PROMETHEUS_ANNOTATIONS = "", Used, "Scheme, port and path of the application's metrics, written by the injector";
     ENVOY_STATUS_PORT = "15021", Used, "Port of Envoy's readiness listener";
     ENVOY_PROMETHEUS_PORT = "15090", Used, "Port of Envoy's metrics listener";
     METRICS_LOCALHOST_ACCESS_ONLY = "false", Used, "Serve metrics to loopback alone";

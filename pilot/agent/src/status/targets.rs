@@ -9,13 +9,15 @@ use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::app::escape;
+use crate::app::{Scheme, escape};
 use crate::config::StatusOptions;
 use crate::json_object::object;
 
 /// One page of the application's metrics.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ScrapeTarget {
+    /// Scheme of the pod's pages, which the injector took from `prometheus.io/scheme`.
+    pub scheme: Scheme,
     /// Port of the application.
     pub port: u16,
     /// Path of the page.
@@ -36,8 +38,13 @@ impl ScrapeTarget {
         if matches!(raw.scrape.to_ascii_lowercase().as_str(), "false" | "f" | "0") {
             return Ok(Vec::new());
         }
+        let scheme = match raw.scheme.trim() {
+            "" | "http" => Scheme::Http,
+            "https" => Scheme::Https,
+            other => return Err(TargetError::new(SCHEME, TargetProblem::Scheme(other.to_owned()))),
+        };
         let parse = |source, port: &str, path: &str| {
-            Self::parse(port.trim(), path.trim(), options.port)
+            Self::parse(scheme, port.trim(), path.trim(), options.port)
                 .map_err(|problem| TargetError::new(source, problem))
         };
         if let Some(targets) = options.scrape_targets.as_deref().filter(|text| !is_blank(text)) {
@@ -74,7 +81,12 @@ impl ScrapeTarget {
             .collect()
     }
 
-    fn parse(port: &str, path: &str, status_port: u16) -> Result<Self, TargetProblem> {
+    fn parse(
+        scheme: Scheme,
+        port: &str,
+        path: &str,
+        status_port: u16,
+    ) -> Result<Self, TargetProblem> {
         let number = port.parse::<u16>().ok().filter(|number| *number > 0);
         let number = number.ok_or_else(|| TargetProblem::Port(port.to_owned()))?;
         let owner = proxy_ports::owner(number);
@@ -87,7 +99,7 @@ impl ScrapeTarget {
             path => format!("/{path}"),
         };
         let valid = PathAndQuery::try_from(escape(path.as_bytes()));
-        Ok(Self { port: number, path: valid.map_err(|_| TargetProblem::Path(path))? })
+        Ok(Self { scheme, port: number, path: valid.map_err(|_| TargetProblem::Path(path))? })
     }
 }
 
@@ -123,6 +135,9 @@ impl TargetError {
 /// Invalid page of the application's metrics.
 #[derive(Debug, Error)]
 pub enum TargetProblem {
+    /// Invalid scheme.
+    #[error("{0:?} is neither http nor https")]
+    Scheme(String),
     /// Invalid port.
     #[error("{0:?} is not a port (1–65535)")]
     Port(String),
@@ -143,6 +158,8 @@ pub enum TargetProblem {
 #[derive(Debug, Default, Deserialize)]
 #[serde(expecting = "an object with scrape, path, port and targets")]
 struct RawScrape {
+    #[serde(default)]
+    scheme: String,
     #[serde(default)]
     scrape: String,
     #[serde(default)]
@@ -175,8 +192,11 @@ const MOST_TARGETS: usize = 64;
 const TARGETS: &str = "prometheus.istio.io/scrape-targets";
 const PORT: &str = "prometheus.io/port";
 const PATH: &str = "prometheus.io/path";
-const FIELDS: Shape =
-    Shape::Keys("scrape path port", &[("targets", Shape::List(&Shape::Keys("port path", &[])))]);
+const SCHEME: &str = "prometheus.io/scheme";
+const FIELDS: Shape = Shape::Keys(
+    "scrape path port scheme",
+    &[("targets", Shape::List(&Shape::Keys("port path", &[])))],
+);
 const STATUS_PORT: &str = "the agent's status port";
 const DEFAULT_PORT: &str = "80";
 const DEFAULT_PATH: &str = "/metrics";
@@ -199,7 +219,11 @@ mod tests {
     fn parse(variable: Option<&str>, annotation: Option<&str>) -> Result<Vec<String>, String> {
         let targets = ScrapeTarget::parse_all(&options(variable, annotation))
             .map_err(|error| error.to_string())?;
-        Ok(targets.iter().map(|target| format!("{}{}", target.port, target.path)).collect())
+        let shown = targets.iter().map(|target| {
+            let scheme = if target.scheme == Scheme::Https { "https " } else { "" };
+            format!("{scheme}{}{}", target.port, target.path)
+        });
+        Ok(shown.collect())
     }
 
     #[test]
@@ -219,6 +243,9 @@ mod tests {
             (Some(targets), Some("90:/b"), &["90/b"]),
             (Some(r#"{"port":"8080"}"#), Some("90:/b, 91 : b,"), &["90/b", "91/b"]),
             (None, Some("90"), &["90/metrics"]),
+            (Some(r#"{"scheme":"http","port":"8080"}"#), None, &["8080/metrics"]),
+            (Some(r#"{"scheme":"https","port":"8443"}"#), None, &["https 8443/metrics"]),
+            (Some(r#"{"scheme":"https"}"#), Some("90:/b"), &["https 90/b"]),
         ] {
             let found = parse(variable, annotation).unwrap();
             assert_eq!(found, expected, "{variable:?} {annotation:?}");
@@ -264,6 +291,11 @@ mod tests {
         for (variable, annotation, expected) in [
             (Some("x"), None, "ISTIO_PROMETHEUS_ANNOTATIONS: not a JSON object"),
             (Some("[]"), None, "ISTIO_PROMETHEUS_ANNOTATIONS: not a JSON object"),
+            (
+                Some(r#"{"scheme":"ftp"}"#),
+                None,
+                "annotation prometheus.io/scheme: \"ftp\" is neither http nor https",
+            ),
             (Some(r#"{"port":"0"}"#), None, "annotation prometheus.io/port: \"0\" is not a port"),
             (None, Some("x:/a"), "annotation prometheus.istio.io/scrape-targets: \"x\" is not"),
         ] {

@@ -5,6 +5,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use rustls::crypto::ring;
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
 /// A server, which runs until the test process ends.
 pub(crate) struct Application {
     pub(crate) port: u16,
@@ -45,6 +49,32 @@ impl Application {
         Self { port, requests }
     }
 
+    /// Starts a server of one page of metrics over TLS, with a certificate that nobody trusts.
+    pub(crate) fn over_tls(page: &'static str) -> Self {
+        let issued = rcgen::generate_simple_self_signed(["other.example".to_owned()]).unwrap();
+        let key = PrivatePkcs8KeyDer::from(issued.signing_key.serialize_der());
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![issued.cert.der().clone()], key.into())
+            .unwrap();
+        let config = Arc::new(config);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let session = ServerConnection::new(Arc::clone(&config)).unwrap();
+                let mut stream = StreamOwned::new(session, stream.unwrap());
+                let lines = BufReader::new(&mut stream).lines().map_while(Result::ok);
+                if lines.take_while(|line| !line.is_empty()).count() > 0 {
+                    respond(&mut stream, "200 OK", TEXT, page);
+                }
+            }
+        });
+        Self { port, requests: Arc::default() }
+    }
+
     /// Starts a server of one page of metrics.
     pub(crate) fn metrics(content_type: &'static str, page: impl Into<String>) -> Self {
         let page = page.into();
@@ -53,7 +83,7 @@ impl Application {
 }
 
 /// Writes an answer of known length.
-pub(crate) fn respond(mut stream: TcpStream, status: &str, content_type: &str, body: &str) {
+pub(crate) fn respond(mut stream: impl Write, status: &str, content_type: &str, body: &str) {
     let length = body.len();
     // The client may have left.
     let _ = write!(

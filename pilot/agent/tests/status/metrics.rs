@@ -233,6 +233,22 @@ fn redirect_of_the_application_is_followed() {
 }
 
 #[test]
+fn metrics_over_tls_are_merged() {
+    let application = Application::over_tls("a 1\n");
+    let agent = Agent::start(Settings {
+        admin: Some(([127, 0, 0, 1], envoy().port).into()),
+        annotations: Some(format!(
+            r#"{{"scrape":"true","port":"{}","scheme":"https"}}"#,
+            application.port
+        )),
+        ..Settings::default()
+    });
+    let page = scrape(&agent).body;
+    assert!(page.ends_with("\na 1\n"), "{page}");
+    assert_eq!(failures(&agent), 0);
+}
+
+#[test]
 fn real_envoy_is_merged_in_text_even_if_protobuf_is_accepted() {
     let (envoy, application) = (Envoy::start(), Application::metrics(TEXT, "a 1\n"));
     let agent = Agent::start(Settings {
