@@ -181,6 +181,18 @@ impl Bundle {
         self
     }
 
+    /// Adds missing certificates without a limit, in the given order.
+    #[must_use]
+    pub fn joined<'a>(&self, others: impl IntoIterator<Item = &'a TrustedCa>) -> Self {
+        let mut all = self.0.clone();
+        for ca in others {
+            if !all.contains(ca) {
+                all.push(ca.clone());
+            }
+        }
+        Self(all)
+    }
+
     /// Certificates in order.
     pub fn certificates(&self) -> &[TrustedCa] {
         &self.0

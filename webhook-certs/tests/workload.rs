@@ -5,15 +5,17 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use mesh::spiffe::SpiffeId;
 use tempfile::TempDir;
 use webhook_certs::authority::{Authority, Entropy, Lifetime};
-use webhook_certs::bundle::Bundle;
+use webhook_certs::bundle::{Bundle, TrustedCa};
 use webhook_certs::workload::authority::{
     CaFiles, MAX_VALIDITY, ValidityLimit, WorkloadAuthority, WorkloadAuthorityError,
 };
+use webhook_certs::workload::handover::Handover;
 use webhook_certs::workload::signing_request::{SigningRequest, SigningRequestError};
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -253,4 +255,61 @@ fn curve_of_the_key_is_kept_whatever_signed_the_request() {
         let point = leaf.public_key().parsed().unwrap();
         assert_eq!(point.key_size(), 256);
     }
+}
+
+/// A self-signed CA that is valid for two days.
+fn ca(name: &str) -> WorkloadAuthority {
+    let lifetime = Lifetime::starting(Timestamp::now(), DAY * 2);
+    let authority = Authority::create(name, 1, lifetime, Entropy::draw().unwrap()).unwrap();
+    let roots = Bundle::new(authority.ca().clone(), []);
+    WorkloadAuthority::from_authority(&authority, roots, ValidityLimit::default()).unwrap()
+}
+
+/// The CA that signs after some minutes, and the published roots.
+fn step(
+    handover: &mut Handover,
+    minutes: i64,
+    published: Option<&Bundle>,
+) -> (String, Vec<String>) {
+    let now = Timestamp::now() + SignedDuration::from_mins(minutes);
+    let authority = handover.authority(now, SignedDuration::from_mins(5), published);
+    let name = |ca: &TrustedCa| ca.installation().unwrap().trim_end_matches("-ca").to_owned();
+    (name(authority.certificate()), authority.roots().certificates().iter().map(name).collect())
+}
+
+#[test]
+fn replaced_ca_hands_over_in_steps_of_the_propagation_delay() {
+    let (old, new, now) = (Arc::new(ca("old")), Arc::new(ca("new")), Timestamp::now());
+    let expect = |signs: &str, roots: &[&str]| {
+        (signs.to_owned(), roots.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())
+    };
+    let mut handover = Handover::from_former(&old, Arc::clone(&new), now);
+    for (minutes, expected) in [
+        (0, expect("old", &["old", "new"])),
+        (4, expect("old", &["old", "new"])),
+        (6, expect("new", &["new", "old"])),
+        (10, expect("new", &["new", "old"])),
+        (12, expect("new", &["new"])),
+    ] {
+        assert_eq!(step(&mut handover, minutes, None), expected, "after {minutes} minutes");
+    }
+    // Another replica was faster.
+    let mut handover = Handover::from_former(&old, Arc::clone(&new), now);
+    let both = new.roots().joined(old.roots().certificates());
+    assert_eq!(step(&mut handover, 1, Some(old.roots())), expect("old", &["old", "new"]));
+    assert_eq!(step(&mut handover, 1, Some(&both)), expect("new", &["new", "old"]));
+    assert_eq!(step(&mut handover, 2, Some(new.roots())), expect("new", &["new"]));
+    // It was replaced while no replica ran.
+    let mut handover = Handover::first(Arc::clone(&new), now);
+    assert_eq!(step(&mut handover, 0, None), expect("new", &["new"]));
+    handover.retain(old.roots(), now);
+    assert_eq!(step(&mut handover, 0, Some(old.roots())), expect("new", &["new", "old"]));
+    assert_eq!(step(&mut handover, 6, Some(&both)), expect("new", &["new"]));
+    // The operator had published the new root before.
+    let known = Arc::new(old.with_roots(old.roots().joined(new.roots().certificates())));
+    let mut handover = Handover::from_former(&known, Arc::clone(&new), now);
+    assert_eq!(step(&mut handover, 0, Some(known.roots())), expect("new", &["new", "old"]));
+    // A CA that has expired signs no longer.
+    let mut handover = Handover::from_former(&old, new, now);
+    assert_eq!(step(&mut handover, 3 * 24 * 60, None).0, "new");
 }

@@ -1,6 +1,7 @@
 //! Reconciler for a mounted CA: reads its files, signs the served leaf, publishes its roots.
 
 use std::convert::Infallible;
+use std::mem::replace;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,13 +12,14 @@ use super::api::ClusterApi;
 use super::writes::Writes;
 use super::{AuthoritySender, wait};
 use crate::authority::Lifetime;
-use crate::bundle::TrustedCa;
+use crate::bundle::{Bundle, TrustedCa};
 use crate::options::Options;
 use crate::server_names::ServerNames;
 use crate::serving::ServingCertificate;
 use crate::status::Status;
 use crate::workload::authority::{CaFiles, WorkloadAuthority};
 use crate::workload::ca_folder::CaFolder;
+use crate::workload::handover::Handover;
 
 /// Reconciler of one replica for a CA that an operator mounts and replaces.
 pub(super) struct MountedReconciler<'a> {
@@ -29,8 +31,12 @@ pub(super) struct MountedReconciler<'a> {
     status: watch::Sender<Status>,
     authority: AuthoritySender,
     writes: Writes<'a>,
-    /// Files of the CA that signs.
+    /// Files of the CA that signs, or will.
     used: Option<CaFiles>,
+    /// That CA, beside the one that it replaces.
+    handover: Option<Handover>,
+    /// True once the published roots were compared with those of the files.
+    knows_published: bool,
     /// CA of the served leaf.
     issuer: Option<TrustedCa>,
 }
@@ -47,8 +53,20 @@ impl<'a> MountedReconciler<'a> {
         authority: AuthoritySender,
     ) -> Self {
         let writes = Writes::new(&options.parameters);
-        let (used, issuer) = (None, None);
-        Self { api, options, folder, names, certificate, status, authority, writes, used, issuer }
+        Self {
+            api,
+            options,
+            folder,
+            names,
+            certificate,
+            status,
+            authority,
+            writes,
+            used: None,
+            handover: None,
+            knows_published: false,
+            issuer: None,
+        }
     }
 
     /// Reconciles after changes of published roots, and at short intervals.
@@ -68,7 +86,10 @@ impl<'a> MountedReconciler<'a> {
         let clock_ahead = self.api.clock.ahead().unwrap_or_default();
         self.certificate.set_clock_ahead(clock_ahead);
         let now = self.api.clock.now();
-        if let Err(error) = self.load(now) {
+        let published = roots.as_ref().map(|roots| roots.of_namespace(&self.options.namespace));
+        let loaded = self.load(now);
+        self.hand_over(published, now);
+        if let Err(error) = loaded {
             let folder = self.folder.path().display();
             let effect =
                 if self.used.is_some() { "the last one stays" } else { "no certificate is signed" };
@@ -87,18 +108,47 @@ impl<'a> MountedReconciler<'a> {
         published.wait
     }
 
-    /// Lets the CA of the files sign, if they have changed.
+    /// Reads the CA of the files, if they have changed.
     fn load(&mut self, now: Timestamp) -> Result<(), String> {
         let files = self.folder.read().map_err(|error| error.to_string())?;
         if self.used.as_ref() == Some(&files) {
             return Ok(());
         }
-        let authority =
-            WorkloadAuthority::from_files(&files, now).map_err(|error| error.to_string())?;
-        tracing::info!(authority = authority.certificate().name(), "a mounted CA signs");
-        self.authority.send_replace(Some(Arc::new(authority)));
+        let new = WorkloadAuthority::from_files(&files, now).map_err(|error| error.to_string())?;
+        let (name, new) = (new.certificate().name().to_owned(), Arc::new(new));
+        let former = self.authority.borrow().clone();
+        self.handover = Some(match former {
+            Some(former) => Handover::from_former(&former, new, now),
+            None => Handover::first(new, now),
+        });
+        tracing::info!(authority = name, "a mounted CA was read");
         self.used = Some(files);
         Ok(())
+    }
+
+    /// Lets the CA sign that is due. `published` is `None` until the roots in the control plane's
+    /// namespace are known.
+    fn hand_over(&mut self, published: Option<Option<Bundle>>, now: Timestamp) {
+        let Some(handover) = &mut self.handover else { return };
+        let is_first = published.is_some() && !replace(&mut self.knows_published, true);
+        let published = published.flatten();
+        if let Some(published) = published.as_ref().filter(|_| is_first) {
+            handover.retain(published, now);
+        }
+        let delay = self.options.parameters.propagation_delay;
+        let current = handover.authority(now, delay, published.as_ref());
+        self.authority.send_if_modified(|authority| {
+            let is_same = authority.as_ref().is_some_and(|authority| {
+                authority.certificate() == current.certificate()
+                    && authority.roots() == current.roots()
+            });
+            if !is_same {
+                let (name, roots) = (current.certificate().name(), current.roots().certificates());
+                tracing::info!(authority = name, ?roots, "a mounted CA signs");
+                *authority = Some(Arc::new(current));
+            }
+            !is_same
+        });
     }
 
     /// Renews the served leaf at half of its life, and after a change of the CA.

@@ -230,6 +230,12 @@ impl RootConfigMaps {
 }
 
 impl Snapshot {
+    /// Roots in one namespace; `None` without a `ConfigMap` there.
+    pub(super) fn of_namespace(&self, namespace: &str) -> Option<Bundle> {
+        let (_, roots) = self.maps.get(namespace)?.as_ref()?;
+        Some(Bundle::observed(roots.as_bytes()))
+    }
+
     /// Roots for decisions about the CA.
     pub(super) fn published(&self) -> PublishedRoots {
         let mut texts: Vec<_> = self.maps.values().flatten().map(|(_, roots)| roots).collect();
@@ -280,10 +286,13 @@ fn strip<K: Resource>(object: &mut K) {
     metadata.annotations = None;
 }
 
-/// True if the roots in a `ConfigMap` are those of `bundle`, in any order. An invalid block makes
-/// Envoy reject all of them.
+/// True if the roots in a `ConfigMap` are those of `bundle`, of which the first signs. An invalid
+/// block makes Envoy reject all of them.
 fn holds(found: &str, text: &str, bundle: &Bundle) -> bool {
-    found == text || Bundle::parse(found.as_bytes()).is_ok_and(|found| found.is_same_set(bundle))
+    let first = |bundle: &Bundle| bundle.certificates().first().cloned();
+    found == text
+        || Bundle::parse(found.as_bytes())
+            .is_ok_and(|found| found.is_same_set(bundle) && first(&found) == first(bundle))
 }
 
 /// Revisions by the tags that stand for them: labels of the injector's webhook configurations.

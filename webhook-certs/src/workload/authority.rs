@@ -42,10 +42,10 @@ pub struct CaFiles {
 }
 
 /// CA that signs certificates of workloads, with the roots that workloads trust.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct WorkloadAuthority {
     certificate: TrustedCa,
-    key: CaKey,
+    key: Arc<CaKey>,
     intermediates: Vec<TrustedCa>,
     roots: Bundle,
     limit: ValidityLimit,
@@ -74,7 +74,7 @@ impl WorkloadAuthority {
         limit: ValidityLimit,
     ) -> Result<Self, WorkloadAuthorityError> {
         let certificate = authority.ca().clone();
-        let key = CaKey::from_pem(authority.key_pem().as_bytes(), &certificate)?;
+        let key = Arc::new(CaKey::from_pem(authority.key_pem().as_bytes(), &certificate)?);
         Ok(Self { certificate, key, intermediates: Vec::new(), roots, limit })
     }
 
@@ -84,13 +84,13 @@ impl WorkloadAuthority {
         let certificate = bundle::first_certificate(&files.certificate)
             .and_then(TrustedCa::from_der)
             .map_err(file("ca-cert.pem"))?;
-        let key = CaKey::from_pem(&files.key, &certificate)?;
+        let key = Arc::new(CaKey::from_pem(&files.key, &certificate)?);
         let roots = Bundle::parse(&files.roots).map_err(file("root-cert.pem"))?;
         let intermediates =
             intermediates(&files.chain, &certificate, &roots).map_err(file("cert-chain.pem"))?;
         let limit = ValidityLimit::default();
         let authority = Self { certificate, key, intermediates, roots, limit };
-        authority.check(now)?;
+        authority.is_trusted_by(&authority.roots, now)?;
         Ok(authority)
     }
 
@@ -109,7 +109,7 @@ impl WorkloadAuthority {
         usages(&mut parameters, request);
         parameters.subject_alt_names =
             vec![SanType::URI(identity.to_string().try_into().map_err(sign)?)];
-        let issuer = Issuer::from_ca_cert_der(self.certificate.der(), &self.key).map_err(sign)?;
+        let issuer = Issuer::from_ca_cert_der(self.certificate.der(), &*self.key).map_err(sign)?;
         let certificate = parameters.signed_by(request, &issuer).map_err(sign)?;
         Ok(WorkloadCertificate { certificate: certificate.into(), lifetime })
     }
@@ -130,7 +130,7 @@ impl WorkloadAuthority {
         parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         parameters.use_authority_key_identifier_extension = true;
-        let issuer = Issuer::from_ca_cert_der(self.certificate.der(), &self.key).map_err(sign)?;
+        let issuer = Issuer::from_ca_cert_der(self.certificate.der(), &*self.key).map_err(sign)?;
         let certificate = parameters.signed_by(&key, &issuer).map_err(sign)?;
         let mut chain = vec![certificate.into()];
         chain.extend(self.presented().map(|ca| ca.der().clone()));
@@ -150,6 +150,11 @@ impl WorkloadAuthority {
     /// Roots that workloads trust.
     pub fn roots(&self) -> &Bundle {
         &self.roots
+    }
+
+    /// The same CA with other roots.
+    pub fn with_roots(&self, roots: Bundle) -> Self {
+        Self { roots, ..self.clone() }
     }
 
     /// Bounds of the validity of certificates.
@@ -186,8 +191,12 @@ impl WorkloadAuthority {
         Ok(Lifetime { not_before, not_after })
     }
 
-    /// Verifies a certificate of this CA as a proxy does, by the roots.
-    fn check(&self, now: Timestamp) -> Result<(), WorkloadAuthorityError> {
+    /// Verifies a certificate of this CA as a proxy does, by these roots.
+    pub fn is_trusted_by(
+        &self,
+        roots: &Bundle,
+        now: Timestamp,
+    ) -> Result<(), WorkloadAuthorityError> {
         let untrusted = |reason: String| WorkloadAuthorityError::Untrusted { reason };
         let sign = |source| AuthorityError::Sign { source };
         let key = KeyPair::generate().map_err(sign)?;
@@ -197,12 +206,12 @@ impl WorkloadAuthority {
         let identity =
             SpiffeId::parse(TEST_IDENTITY).map_err(|error| untrusted(error.to_string()))?;
         let certificate = self.issue(&request, &identity, MAX_VALIDITY, now)?;
-        let mut roots = RootCertStore::empty();
-        for root in self.roots.certificates() {
-            roots.add(root.der().clone()).map_err(|error| untrusted(error.to_string()))?;
+        let mut store = RootCertStore::empty();
+        for root in roots.certificates() {
+            store.add(root.der().clone()).map_err(|error| untrusted(error.to_string()))?;
         }
         let provider = Arc::new(default_provider());
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(store), provider)
             .build()
             .map_err(|error| untrusted(error.to_string()))?;
         let presented: Vec<_> = self.presented().map(|ca| ca.der().clone()).collect();

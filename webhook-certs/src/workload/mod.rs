@@ -6,4 +6,5 @@
 pub mod authority;
 pub mod ca_folder;
 mod ca_key;
+pub mod handover;
 pub mod signing_request;

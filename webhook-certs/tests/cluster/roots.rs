@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use e2e::wait;
+use jiff::SignedDuration;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
@@ -195,7 +196,9 @@ fn write_ca(folder: &Path, name: &str) -> Result<()> {
 
 pub(crate) async fn mounted_ca_signs_and_is_read_again(mut fixture: Fixture<'_>) -> Result<()> {
     manage(&mut fixture).await?;
-    fixture.options.parameters.tick = std::time::Duration::from_millis(100);
+    let parameters = &mut fixture.options.parameters;
+    parameters.tick = std::time::Duration::from_millis(100);
+    parameters.propagation_delay = SignedDuration::from_secs(3);
     let own = fixture.options.namespace.clone();
     let folder = tempfile::tempdir()?;
     ensure!(CaFolder::find(folder.path()).is_none(), "an empty folder is no CA");
@@ -219,14 +222,23 @@ pub(crate) async fn mounted_ca_signs_and_is_read_again(mut fixture: Fixture<'_>)
     replica.until("it complains", complains).await?;
     ensure!(replica.leaf()? == leaf, "another leaf is served");
     fs::write(folder.path().join("ca-key.pem"), second)?;
-    let is_second = |current: &Option<Arc<WorkloadAuthority>>| {
-        current.as_ref().is_some_and(|ca| ca.certificate().name() == "CN=second")
-    };
-    let roots = {
-        let current = authorities.wait_for(is_second).await?;
-        current.as_ref().context("no CA")?.roots().clone()
-    };
-    until_published(&fixture, &own, &roots).await?;
+    // Both roots are published before the new CA signs, and while certificates of the old one are
+    // renewed.
+    let has_both = |ca: &WorkloadAuthority| ca.roots().certificates().len() == 2;
+    for (name, both) in [("CN=first", true), ("CN=second", true), ("CN=second", false)] {
+        let is_next = |current: &Option<Arc<WorkloadAuthority>>| {
+            let is_next = |ca: &Arc<WorkloadAuthority>| {
+                ca.certificate().name() == name && has_both(ca) == both
+            };
+            current.as_ref().is_some_and(is_next)
+        };
+        let roots = {
+            let current = authorities.wait_for(is_next).await?;
+            current.as_ref().context("no CA")?.roots().clone()
+        };
+        ensure!(roots.certificates().len() == if both { 2 } else { 1 }, "{roots:?}");
+        until_published(&fixture, &own, &roots).await?;
+    }
     replica.until("the error has gone", |status| status.last_error.is_none()).await?;
     ensure!(replica.leaf()? != leaf, "the leaf of the first CA is served");
     let secret = fixture.secrets().get_opt(&fixture.options.secret_name).await?;
