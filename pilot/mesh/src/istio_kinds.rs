@@ -200,3 +200,20 @@ pub const GATEWAY_API: &str = "gateway.networking.k8s.io";
 const STABLE: &[&str] = &["v1", "v1beta1"];
 const ROUTING: &[&str] = &["v1", "v1beta1", "v1alpha3"];
 const BY_SERVICE: &str = "requests are routed by Service alone";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn role_of_discovery_covers_each_unread_kind() {
+        let role = include_str!("../../../manifests/mesh/rbac.yaml");
+        for kind in ISTIO_KINDS.iter().filter(|kind| kind.is_unread_by_discovery()) {
+            let mut rules = role.split("- apiGroups: ");
+            let is_covered = rules.any(|rule| {
+                rule.starts_with(&format!("[{}]\n", kind.group)) && rule.contains(kind.plural)
+            });
+            assert!(is_covered, "{} of {}", kind.plural, kind.group);
+        }
+    }
+}
