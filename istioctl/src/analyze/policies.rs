@@ -123,7 +123,15 @@ mod tests {
             json!({"metadata": metadata("root", "istio-system"), "spec": {"selector": selector}}),
             json!({"metadata": metadata("invalid", "bank"), "spec": {"mtls": {"mode": "ON"}}}),
         ]);
-        insta::assert_debug_snapshot!(found, @r"");
+        insta::assert_debug_snapshot!(found, @r#"
+        [
+            "Error [OUT0201] (PeerAuthentication bank/invalid file:1) PeerAuthentication bank/invalid: spec.mtls.mode: invalid mode \"ON\": expected UNSET, DISABLE, PERMISSIVE or STRICT",
+            "Warning [OUT0202] (PeerAuthentication shop/second file:1) it has no effect: shop/default is older and selects the same workloads; hint: merge them, or delete one",
+            "Warning [OUT0202] (PeerAuthentication bank/ports file:1) portLevelMtls has no effect without selector.matchLabels; hint: select the workloads of the ports",
+            "Warning [OUT0202] (PeerAuthentication shop/service-port file:1) portLevelMtls.80 has no effect: 80 is the port of service web.shop.svc.cluster.local, and its workloads listen on 8080; hint: write 8080",
+            "Warning [OUT0202] (PeerAuthentication istio-system/root file:1) it has no effect: policies of the root namespace select no workloads; hint: move it to the namespace of the workloads",
+        ]
+        "#);
         let fine = json!({"metadata": metadata("fine", "shop"),
             "spec": {"selector": selector, "portLevelMtls": ports("8080")}});
         assert_eq!(texts(&[fine]), [""; 0]);

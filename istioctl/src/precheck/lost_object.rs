@@ -107,6 +107,17 @@ mod tests {
         let mut lost: Vec<_> = objects.filter_map(|object| LostObject::new(&object)).collect();
         lost.sort();
         let shown: Vec<_> = lost.iter().map(|it| it.cells()[..2].join(" ")).collect();
-        insta::assert_debug_snapshot!(shown, @r"");
+        insta::assert_debug_snapshot!(shown, @r#"
+        [
+            "AuthorizationPolicy shop/nothing",
+            "AuthorizationPolicy shop/deny",
+            "RequestAuthentication shop/tokens",
+            "EnvoyFilter shop/patch",
+            "AuthorizationPolicy shop/audit",
+            "VirtualService shop/web",
+            "Gateway (Gateway API) shop/waypoint",
+            "HTTPRoute (Gateway API) shop/mesh",
+        ]
+        "#);
     }
 }

@@ -114,8 +114,8 @@ fn within(mut object: Value, namespace: &str) -> Value {
 fn summary(lost: &[LostObject]) -> String {
     let policies = lost.iter().filter(|it| it.access == Access::Opens).count();
     match lost.len() {
-        0 => "no object of Istio's kinds would lose its effect".to_owned(),
-        all => format!("{all} objects would lose their effect; {policies} of them restrict access"),
+        0 => "no object of Istio's kinds loses its effect".to_owned(),
+        all => format!("objects that lose their effect: {all}, of which {policies} restrict access"),
     }
 }
 

@@ -105,8 +105,23 @@ fn unreadable_object_stops_no_watch() {
         assert!(format!("{error:#}").contains("recursion limit"), "{error:#}");
     }
 
+    // Anyone who may write an object may write what the API server remembers of writers.
+    let writer = json!({"manager": "x", "operation": "Update", "apiVersion": "v1",
+        "fieldsType": "FieldsV1", "fieldsV1": (0..200).fold(json!({}), |it, _| json!({"f:a": it}))});
+    let service = json!({"apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "odd", "namespace": "shop", "managedFields": [writer]},
+        "spec": {"ports": [{"port": 80}]}});
+    let kubectl = cluster.servers.kubectl();
+    let services = "/api/v1/namespaces/shop/services";
+    let create = ["create", "--raw", services, "-f", "-"];
+    kubectl.must_with_input(create, &service.to_string()).unwrap();
+    let stored = kubectl.must(["get", "--raw", &format!("{services}/odd")]).unwrap();
+    assert!(serde_json::from_str::<Value>(&stored).is_err(), "{stored}");
+
     let program = Program::start(&cluster);
     program.until("the policy", |config| config["peerAuthentications"][0]["mode"] == "Strict");
+    let services = http::get(program.debug, "/debug/registry").unwrap().expect_ok().unwrap();
+    assert!(services.contains("odd.shop.svc.cluster.local"), "{services}");
     program.until_counted("outrigger_objects_without_effect{kind=\"AuthorizationPolicy\"} 2");
     let log = program.process.said().unwrap();
     for name in ["deep", "plain"] {

@@ -16,7 +16,7 @@ pub(crate) fn unenforced_policy_closes_its_workload_until_it_is_gone() {
         let fixture = start(&with_policies(&mesh), &[]);
         wait_for("the closed listener", || has_chain(&fixture, "closed by", true));
         has_chain(&fixture, &format!("closed by {POLICY}"), true).unwrap();
-        has_chain(&fixture, "\"virtualInbound\"", false).unwrap();
+        has_chain(&fixture, "virtualInbound-catchall-http", false).unwrap();
         assert_eq!(fixture.page("/debug/syncz").unwrap()[0]["closed_by"], POLICY);
         let metrics = fixture.metrics();
         for line in [
@@ -49,7 +49,7 @@ pub(crate) fn unenforced_policy_closes_its_workload_until_it_is_gone() {
         }
 
         fixture.write(&mesh);
-        wait_for("the open listener", || has_chain(&fixture, "\"virtualInbound\"", true));
+        wait_for("the open listener", || has_chain(&fixture, "virtualInbound-catchall-http", true));
         has_chain(&fixture, "closed by", false).unwrap();
         assert!(fixture.page("/debug/syncz").unwrap()[0]["closed_by"].is_null());
         assert!(fixture.metrics().contains("\noutrigger_closed_proxies 0\n"));
@@ -61,7 +61,7 @@ pub(crate) fn unenforced_policy_closes_its_workload_until_it_is_gone() {
 pub(crate) fn flag_opens_workloads_of_unenforced_policies() {
     let story = || {
         let fixture = start(&with_policies(&Mesh::default()), &["--allow-unenforced-policies"]);
-        wait_for("the open listener", || has_chain(&fixture, "\"virtualInbound\"", true));
+        wait_for("the open listener", || has_chain(&fixture, "virtualInbound-catchall-http", true));
         has_chain(&fixture, "closed by", false).unwrap();
         let counted = "\noutrigger_objects_without_effect{kind=\"AuthorizationPolicy\"} 2\n";
         assert!(fixture.metrics().contains(counted), "{}", fixture.metrics());
