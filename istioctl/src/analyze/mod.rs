@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow, ensure};
 use clap::{ArgAction, Args, ValueEnum};
-use injector::analysis::{analyze, sort};
 use injector::analysis::message::{Level, Message, MessageOrigin};
 use injector::analysis::suppression::{Suppression, is_suppressed_by_object};
+use injector::analysis::{analyze, sort};
 use injector::report::inspection::Injector;
 use injector::settings::proxy_configs::ProxyConfigs;
 use injector::settings::{Documents, Process, Settings};

@@ -8,9 +8,7 @@ use injector::analysis::message::{Level, Message, MessageKind, MessageOrigin};
 use pilot_registry::event::{Event, Update};
 use pilot_registry::index::Index;
 use pilot_registry::manifest::{Manifest, ObjectDefaults, PodManifest, ServiceManifest};
-use pilot_routing::peer_authentication::{
-    PeerAuthentication, PeerAuthentications, without_effect,
-};
+use pilot_routing::peer_authentication::{PeerAuthentication, PeerAuthentications, without_effect};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 

@@ -90,9 +90,9 @@ impl Precheck {
                     }
                     Err(error) => {
                         let place = format!("{file}: document {}", document.number);
-                        found.errors.push(
-                            unrendered::unreadable(error.into(), &document).context(place),
-                        );
+                        found
+                            .errors
+                            .push(unrendered::unreadable(error.into(), &document).context(place));
                     }
                 }
             }
@@ -115,7 +115,9 @@ fn summary(lost: &[LostObject]) -> String {
     let policies = lost.iter().filter(|it| it.access == Access::Opens).count();
     match lost.len() {
         0 => "no object of Istio's kinds loses its effect".to_owned(),
-        all => format!("objects that lose their effect: {all}, of which {policies} restrict access"),
+        all => {
+            format!("objects that lose their effect: {all}, of which {policies} restrict access")
+        }
     }
 }
 

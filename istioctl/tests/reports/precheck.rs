@@ -58,7 +58,10 @@ pub(crate) fn lists_lost_objects(server: &ApiServers) {
     let (code, output, messages) =
         shop.istioctl(&["x", "precheck", "-n", "moves", "--as", "nobody"]);
     assert_eq!((code, output.as_str()), (Some(1), ""), "{messages}");
-    assert!(messages.contains("listing authorizationpolicies.security.istio.io of moves"), "{messages}");
+    assert!(
+        messages.contains("listing authorizationpolicies.security.istio.io of moves"),
+        "{messages}"
+    );
     for (_, _, plural, _) in KINDS {
         shop.kubectl(&["delete", "crd", "--wait", plural], "");
     }

@@ -95,14 +95,7 @@ pub const ISTIO_KINDS: [IstioKind; 19] = [
         Access::Stays,
         "no subsets, limits of connections, outlier detection or TLS settings",
     ),
-    unread(
-        NETWORKING,
-        "Gateway",
-        "gateways",
-        ROUTING,
-        Access::Stays,
-        "gateways listen on no port",
-    ),
+    unread(NETWORKING, "Gateway", "gateways", ROUTING, Access::Stays, "gateways listen on no port"),
     unread(
         NETWORKING,
         "ServiceEntry",

@@ -45,9 +45,9 @@ pub(super) fn connections(source: &Source) -> Value {
 pub(super) async fn syncz(source: &Source) -> Value {
     let streams = source.connections.list();
     let closed = source.queue.inspect(|publisher| {
-        let closed = publisher.proxies().filter_map(|(id, _, published)| {
-            Some((id, published.own.closed_by()?.to_string()))
-        });
+        let closed = publisher
+            .proxies()
+            .filter_map(|(id, _, published)| Some((id, published.own.closed_by()?.to_string())));
         closed.collect::<BTreeMap<_, _>>()
     });
     let closed = closed.await.unwrap_or_default();

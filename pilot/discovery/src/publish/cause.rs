@@ -16,10 +16,7 @@ pub struct Cause {
 
 impl Cause {
     /// Cause with changes of the registry, and of settings: name, trigger, and whether they changed.
-    pub(super) fn new(
-        registry: &Changes,
-        settings: &[(&'static str, &'static str, bool)],
-    ) -> Self {
+    pub(super) fn new(registry: &Changes, settings: &[(&'static str, &'static str, bool)]) -> Self {
         let Changes { services, endpoint_sets, workloads, namespaces } = registry;
         let is_changed =
             |name| settings.iter().any(|(_, trigger, is_changed)| *is_changed && *trigger == name);

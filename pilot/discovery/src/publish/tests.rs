@@ -157,11 +157,8 @@ fn settings() -> impl Strategy<Value = Input> {
     ];
     let authorization =
         (namespace(), selection, 0..2_usize).prop_map(|(namespace, selection, number)| {
-            let policy = AuthorizationPolicy {
-                namespace: namespace.into(),
-                name: "deny".into(),
-                selection,
-            };
+            let policy =
+                AuthorizationPolicy { namespace: namespace.into(), name: "deny".into(), selection };
             Input::AuthorizationPolicies(vec![policy; number])
         });
     let documents = ["", "outboundTrafficPolicy: {mode: REGISTRY_ONLY}", "enableAutoMtls: false"];

@@ -11,7 +11,7 @@ use kube::core::{
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
 use kube_access::with_causes;
-use mesh::istio_kinds::IstioKind;
+use mesh::istio_kinds::{Access, IstioKind};
 use pilot_registry::event::ObjectKey;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -43,7 +43,7 @@ pub(super) async fn watch(client: Client, kind: &IstioKind, mut offer: impl FnMu
             follow(&client, kind, version, &mut is_failing, &mut offer).await;
         }
         offer(Change::Replace(Vec::new()));
-        sleep(WITHOUT_DEFINITION).await;
+        sleep(pause(kind)).await;
     }
 }
 
@@ -80,11 +80,19 @@ async fn follow(
                         "watch failed; the last known objects stay{hint}"
                     );
                 }
-                sleep(if is_forbidden { WITHOUT_DEFINITION } else { PAUSE }).await;
+                sleep(if is_forbidden { pause(kind) } else { PAUSE }).await;
                 continue;
             }
         }
         *is_failing = false;
+    }
+}
+
+/// Time until a cluster without the kind, or without the right to it, is asked again.
+fn pause(kind: &IstioKind) -> Duration {
+    match kind.access {
+        Access::Opens => Duration::from_secs(10),
+        Access::Stays => Duration::from_secs(60),
     }
 }
 
@@ -187,4 +195,3 @@ const UNREADABLE: &str = "unreadable";
 /// Seconds after which a watch is opened anew.
 const WATCH_TIMEOUT: u32 = 290;
 const PAUSE: Duration = Duration::from_secs(1);
-const WITHOUT_DEFINITION: Duration = Duration::from_secs(10);

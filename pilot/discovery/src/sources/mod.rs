@@ -58,7 +58,8 @@ pub async fn follow(args: &DiscoveryArgs, sink: Sink) -> Result<JoinSet<()>> {
             format!("--configDir {}: name the directory with the YAML files", directory.display())
         })?;
         let (directory, sink_of_files) = (directory.clone(), sink.clone());
-        tasks.spawn(async move { follow_files(&directory, defaults, allowed, sink_of_files).await });
+        tasks
+            .spawn(async move { follow_files(&directory, defaults, allowed, sink_of_files).await });
         if args.mesh_config.is_none() {
             sink.settings(Input::Mesh(mesh.read("")?));
         }

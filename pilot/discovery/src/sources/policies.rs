@@ -8,8 +8,8 @@ use pilot_registry::event::ObjectKey;
 use pilot_routing::peer_authentication::{KIND, PeerAuthentication};
 use serde_json::Value;
 
-use super::istio_objects::{self, Change, key};
 use super::Sink;
+use super::istio_objects::{self, Change, key};
 use crate::publish::Input;
 
 /// Known policies. An object that became invalid stays as it was: to drop a strict policy would

@@ -9,8 +9,8 @@ use pilot_registry::event::ObjectKey;
 use pilot_routing::authorization_policy::AuthorizationPolicy;
 use serde_json::Value;
 
-use super::istio_objects::{self, Change, key};
 use super::Sink;
+use super::istio_objects::{self, Change, key};
 use crate::metrics::KindLabel;
 use crate::publish::Input;
 

@@ -74,17 +74,16 @@ impl<M: Manifest> Watched<M> {
 impl<'de, M: Manifest + DeserializeOwned> Deserialize<'de> for Watched<M> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
-        let mut manifest =
-            serde_json::from_str::<M>(text.get()).map_err(|error| error.to_string());
+        let mut manifest = serde_json::from_str::<M>(text.get()).map_err(|error| error.to_string());
         let BareMetadata { name, namespace, resource_version } = match &mut manifest {
             Ok(manifest) => BareMetadata::from_parsed(manifest.metadata()),
             Err(_) => {
-                let bare: BareObject = serde_json::from_str(text.get()).map_err(D::Error::custom)?;
+                let bare: BareObject =
+                    serde_json::from_str(text.get()).map_err(D::Error::custom)?;
                 bare.metadata
             }
         };
-        let metadata =
-            ObjectMeta { name, namespace, resource_version, ..ObjectMeta::default() };
+        let metadata = ObjectMeta { name, namespace, resource_version, ..ObjectMeta::default() };
         Ok(Self { metadata, manifest })
     }
 }
