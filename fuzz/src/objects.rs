@@ -8,6 +8,7 @@ use pilot_registry::index::Index;
 use pilot_registry::locality::Locality;
 use pilot_registry::manifest::ObjectDefaults;
 use pilot_registry::snapshot::Snapshot;
+use pilot_routing::authorization_policy::AuthorizationPolicies;
 use pilot_routing::envoy::clusters::Clusters;
 use pilot_routing::envoy::context::Context;
 use pilot_routing::envoy::endpoints::Endpoints;
@@ -49,7 +50,8 @@ fn generate_all(snapshot: &Snapshot, mode: &str) {
     let proxy = ProxyView::from_node(id, Locality::default(), metadata).expect("a valid node");
     let mesh = MeshView::new(&MeshConfig::parse("").expect("the defaults")).expect("the defaults");
     let policies = PeerAuthentications::new(&mesh.root_namespace, Vec::new());
-    let context = Context::new(snapshot, &mesh, &policies, &proxy);
+    let authorization = AuthorizationPolicies::default();
+    let context = Context::new(snapshot, &mesh, &policies, &authorization, &proxy);
     all::<Clusters>(&context);
     all::<Endpoints>(&context);
     all::<Listeners>(&context);

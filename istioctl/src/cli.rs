@@ -110,7 +110,7 @@ impl Cli {
             Command::Analyze(command) => return command.run(cluster_client, streams),
             Command::Completion(command) => command.run(program, streams),
             Command::KubeInject(command) => return command.run(cluster_client, streams),
-            Command::Experimental(command) => command.run(cluster_client, streams),
+            Command::Experimental(command) => return command.run(cluster_client, streams),
             Command::ProxyConfig(command) => command.run(cluster_client, streams),
             Command::ProxyStatus(command) => command.run(cluster_client, streams),
             Command::Tag(command) => command.run(cluster_client, streams),

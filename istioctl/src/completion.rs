@@ -118,8 +118,10 @@ mod tests {
         let script = written(|streams| completion.run(Program::Istioctl, streams));
         let called = "COMP_WORDS=(istioctl analyze --failure-threshold = W)\nCOMP_CWORD=4\n\
                       _istioctl istioctl W =\necho \"${COMPREPLY[*]}\"\n";
-        let script = script + called;
-        let ran = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
+        // The script is longer than an argument may be.
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), script + called).unwrap();
+        let ran = std::process::Command::new("bash").arg(file.path()).output().unwrap();
         assert_eq!(String::from_utf8(ran.stdout).unwrap(), "Warning\n");
     }
 

@@ -10,6 +10,8 @@ pub(super) enum CommandOutcome {
     Done,
     /// `analyze` found messages at or above `--failure-threshold`. The exit code is Istio's.
     FoundIssues,
+    /// `precheck` found an object that loses its effect.
+    LosesEffect,
     /// `--check` found a change to make.
     WouldChange,
 }
@@ -19,6 +21,7 @@ impl From<CommandOutcome> for ExitCode {
         match outcome {
             CommandOutcome::Done => Self::SUCCESS,
             CommandOutcome::FoundIssues => Self::from(FOUND_ISSUES),
+            CommandOutcome::LosesEffect => Self::from(FAILED),
             CommandOutcome::WouldChange => Self::from(WOULD_CHANGE),
         }
     }
@@ -41,6 +44,7 @@ const FOUND_ISSUES: u8 = 79;
 pub(super) const EXIT_CODES: &[(u8, &[&str], &str)] = &[
     (0, &[], "done"),
     (FAILED, &[], "failed"),
+    (FAILED, &["precheck"], "an object would lose its effect"),
     (INVALID_USAGE, &[], "invalid usage"),
     (WOULD_CHANGE, &["kube-inject", "uninject"], "with --check, an object would change"),
     (FOUND_ISSUES, &["analyze"], "a message is at or above --failure-threshold"),

@@ -5,8 +5,10 @@ use clap::{Args, Subcommand};
 use crate::check_inject::CheckInject;
 use crate::cluster::ClusterClient;
 use crate::describe::Describe;
+use crate::exit_code::CommandOutcome;
 use crate::graph::Graph;
 use crate::injector_list::InjectorList;
+use crate::precheck::Precheck;
 use crate::why::Why;
 use crate::{Failure, Streams};
 
@@ -24,6 +26,7 @@ enum Command {
     Describe(Describe),
     Graph(Graph),
     Injector(Injector),
+    Precheck(Precheck),
     Why(Why),
 }
 
@@ -44,8 +47,9 @@ impl Experimental {
         &self,
         cluster_client: ClusterClient<'_>,
         streams: &mut Streams<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<CommandOutcome, Failure> {
         match &self.command {
+            Command::Precheck(command) => return command.run(cluster_client, streams),
             Command::CheckInject(command) => command.run(cluster_client, streams),
             Command::Describe(command) => command.run(cluster_client, streams),
             Command::Graph(command) => command.run(cluster_client, streams),
@@ -54,5 +58,6 @@ impl Experimental {
             }
             Command::Why(command) => command.run(cluster_client, streams),
         }
+        .map(|()| CommandOutcome::Done)
     }
 }

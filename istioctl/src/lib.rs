@@ -18,6 +18,7 @@ mod graph;
 mod injector_list;
 mod inputs;
 mod istio_flags;
+mod istio_objects;
 mod kube_inject;
 mod mesh_versions;
 mod objects;
@@ -26,6 +27,7 @@ mod output_flags;
 mod parallel;
 mod pod_port;
 mod pod_target;
+mod precheck;
 mod printable;
 mod program;
 mod progress;
@@ -60,7 +62,7 @@ pub use streams::{Streams, Terminal};
 /// Runs a command line, which starts with the name of the program.
 ///
 /// Results go to `output`, everything else to `messages`. The exit code is 0 on success, 1 on
-/// failure, 2 for a usage error, 3 if `--check` finds a change to make, 79 if `analyze` finds
+/// failure or if `precheck` finds an object, 2 for a usage error, 3 if `--check` finds a change to make, 79 if `analyze` finds
 /// issues. A reader that closes the output early is not a failure.
 pub fn run(args: impl IntoIterator<Item = OsString>, streams: &mut Streams<'_>) -> ExitCode {
     let args: Vec<_> = args.into_iter().collect();

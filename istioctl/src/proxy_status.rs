@@ -15,7 +15,9 @@ use crate::{Failure, Streams, cluster, output};
 /// Show the proxies that are connected to the control plane, and whether they are up to date
 ///
 /// SYNCED: the proxy has accepted the newest resources. STALE: it has not answered yet. REJECTED: it
-/// has refused the newest ones and uses earlier ones. NOT SENT: it has not asked for them.
+/// has refused the newest ones and uses earlier ones. NOT SENT: it has not asked for them. CLOSED: it
+/// takes no inbound connection, since an AuthorizationPolicy selects it, whose rules are not enforced.
+#[expect(clippy::doc_markdown, reason = "it is shown as help, where backticks only disturb")]
 #[derive(Debug, Args)]
 pub(super) struct ProxyStatus {
     /// A pod, as NAME.NAMESPACE, or NAME with -n; deployment/NAME is a pod of it that runs [default:
@@ -52,7 +54,7 @@ impl ProxyStatus {
         proxies.retain(|proxy| is_selected(&proxy.name, pod.as_deref(), cluster_client.namespace));
         proxies.sort_by(|one, other| one.name.cmp(&other.name));
         let text = match self.output {
-            Form::Table => table(HEADER, &proxies.iter().map(row).collect::<Vec<_>>()),
+            Form::Table => text(&proxies),
             form => {
                 let objects = proxies.iter().map(object).collect();
                 form.render(&objects).map_err(Failure::from_error)?
@@ -97,6 +99,8 @@ struct Proxy {
     name: String,
     /// State of each type of [`TYPES`].
     states: Vec<State>,
+    /// Policy by which it takes no connection; empty if it takes them.
+    closed_by: String,
     /// Pod of the control plane.
     control_plane: String,
 }
@@ -138,22 +142,36 @@ fn connected(control_plane: &str, page: &Value) -> Vec<Proxy> {
     let proxies = lines.map(|line| Proxy {
         name: line["proxy"].as_str().unwrap_or_default().to_owned(),
         states: TYPES.iter().map(|(_, key)| State::of(line, key)).collect(),
+        closed_by: line["closed_by"].as_str().unwrap_or_default().to_owned(),
         control_plane: control_plane.to_owned(),
     });
     proxies.collect()
 }
 
-fn row(proxy: &Proxy) -> Vec<String> {
-    let states = proxy.states.iter().map(|state| state.word().to_owned());
-    let mut row = vec![proxy.name.clone()];
-    row.extend(states.chain([proxy.control_plane.clone()]));
-    row
+/// Table of proxies. It has a column about closed ones only if there is one.
+fn text(proxies: &[Proxy]) -> String {
+    let any_is_closed = proxies.iter().any(|proxy| !proxy.closed_by.is_empty());
+    let row = |proxy: &Proxy| {
+        let states = proxy.states.iter().map(|state| state.word().to_owned());
+        let closed = any_is_closed.then(|| match proxy.closed_by.as_str() {
+            "" => String::new(),
+            policy => format!("CLOSED by {policy}, which is not enforced"),
+        });
+        let mut row = vec![proxy.name.clone()];
+        row.extend(states.chain([proxy.control_plane.clone()]).chain(closed));
+        row
+    };
+    let header = [HEADER, if any_is_closed { &["INBOUND"] } else { &[] }].concat();
+    table(&header, &proxies.iter().map(row).collect::<Vec<_>>())
 }
 
 fn object(proxy: &Proxy) -> Value {
     let mut object = json!({"name": proxy.name, "controlPlane": proxy.control_plane});
     for ((name, _), state) in TYPES.iter().zip(&proxy.states) {
         object[name.to_lowercase()] = state.word().into();
+    }
+    if !proxy.closed_by.is_empty() {
+        object["closedBy"] = proxy.closed_by.as_str().into();
     }
     object
 }
@@ -171,20 +189,35 @@ mod tests {
     #[test]
     fn state_tells_sent_from_accepted() {
         let line = json!({
-            "proxy": "web-1.shop",
+            "proxy": "web-1.shop", "closed_by": "AuthorizationPolicy shop/deny",
             "cluster_sent": "a", "cluster_acked": "a", "cluster_rejected": 0,
             "listener_sent": "b", "listener_acked": "a", "listener_rejected": 0,
             "endpoint_sent": "b", "endpoint_acked": "a", "endpoint_rejected": 1,
         });
         let proxies = connected("pilot-1", &json!([line]));
         let states = vec![State::Synced, State::Stale, State::Rejected, State::NotSent];
-        let expected =
-            Proxy { name: "web-1.shop".to_owned(), states, control_plane: "pilot-1".to_owned() };
+        let expected = Proxy {
+            name: "web-1.shop".to_owned(),
+            states,
+            closed_by: "AuthorizationPolicy shop/deny".to_owned(),
+            control_plane: "pilot-1".to_owned(),
+        };
         let schema = include_str!("../../docs/schemas/proxy-status.schema.json");
         let schema = serde_json::from_str(schema).unwrap();
         let objects = proxies.iter().map(object).collect::<Value>();
         assert_eq!(reference_pages::schema::validate(&objects, &schema), Ok(()));
         assert_eq!(proxies, [expected]);
+    }
+
+    #[test]
+    fn closed_proxies_have_a_column_with_the_policy() {
+        let closed = json!({"proxy": "a.shop", "closed_by": "AuthorizationPolicy shop/deny"});
+        let page = json!([closed, {"proxy": "b.shop"}]);
+        let shown = text(&connected("pilot-1", &page));
+        let ends: Vec<_> = shown.lines().map(|line| line.rsplit("  ").next().unwrap()).collect();
+        let policy = "CLOSED by AuthorizationPolicy shop/deny, which is not enforced";
+        assert_eq!(ends, ["INBOUND", policy, "-"], "{shown}");
+        assert!(!text(&connected("pilot-1", &json!([{"proxy": "b.shop"}]))).contains("INBOUND"));
     }
 
     #[test]

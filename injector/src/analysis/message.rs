@@ -18,7 +18,7 @@ pub struct Message {
     pub text: String,
 }
 
-/// Code and level of a message, as in Istio's reference.
+/// Code and level of a message, as in Istio's reference; codes of ours begin with `OUT`.
 #[derive(Debug, Eq, PartialEq)]
 pub struct MessageKind {
     /// For example `IST0103`.
@@ -62,12 +62,20 @@ impl Message {
         (std::cmp::Reverse(self.kind.level), self.kind.code, &self.origin, &self.text)
     }
 
-    /// Returns the page about the message.
+    /// Returns Istio's page about the message; for a code of ours, about the subject.
     pub fn documentation_url(&self) -> String {
+        if self.kind.code.starts_with(OWN) {
+            return POLICIES.to_owned();
+        }
         let code = self.kind.code.to_ascii_lowercase();
         format!("https://istio.io/latest/docs/reference/config/analysis/{code}/")
     }
 }
+
+/// Start of the codes that Istio has not.
+const OWN: &str = "OUT";
+const POLICIES: &str =
+    "https://istio.io/latest/docs/reference/config/security/peer_authentication/";
 
 /// Displays the message as Istio's command does: `Warning [IST0103] (Pod default/x) …`.
 impl fmt::Display for Message {

@@ -28,6 +28,13 @@ pub struct Analyzer {
     analyze: fn(&ClusterState<'_>) -> Vec<Message>,
 }
 
+impl Analyzer {
+    /// Analyzer of another crate, which makes its messages itself.
+    pub const fn described(name: &'static str, description: &'static str) -> Self {
+        Self { name, description, analyze: |_| Vec::new() }
+    }
+}
+
 /// All analyzers.
 pub const ANALYZERS: [Analyzer; 8] = [
     Analyzer {
@@ -76,6 +83,11 @@ pub const ANALYZERS: [Analyzer; 8] = [
 pub fn analyze(state: &ClusterState<'_>) -> Vec<Message> {
     let mut messages: Vec<_> =
         ANALYZERS.iter().flat_map(|analyzer| (analyzer.analyze)(state)).collect();
-    messages.sort_by(|one, other| one.order().cmp(&other.order()));
+    sort(&mut messages);
     messages
+}
+
+/// Sorts messages: the most severe first, then by code and object.
+pub fn sort(messages: &mut [Message]) {
+    messages.sort_by(|one, other| one.order().cmp(&other.order()));
 }

@@ -8,10 +8,13 @@ use injector::cluster::error::ClusterError;
 use injector::cluster::{hooks, namespaces, pods};
 use injector::kubernetes::webhook_configuration::Hook;
 use k8s_openapi::api::core::v1::Service;
+use kube::api::ListParams;
 use kube::{Api, Client};
+use mesh::istio_kinds::PEER_AUTHENTICATION;
 use serde_json::{Value, json};
 
 use super::snapshot::{Snapshot, origin};
+use crate::istio_objects;
 use crate::progress::Progress;
 use crate::workload_kind::WorkloadKind;
 use crate::{Streams, cluster};
@@ -38,6 +41,7 @@ impl Snapshot {
         }
         self.known = cluster::injectors(client, control_plane, &self.configurations, streams).await;
         self.add_services(client).await?;
+        self.add_policies(client, namespace, control_plane).await?;
         self.resolve().await;
         let of_files: BTreeSet<_> = self.pods.iter().map(|one| identity(&one.origin)).collect();
         let mut found = Vec::new();
@@ -92,6 +96,62 @@ impl Snapshot {
             let service = service.with_context(|| format!("Service {namespace}/{name}"))?;
             if service.is_some() {
                 self.services.insert((namespace, name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the policies of mutual TLS of a namespace and of the root namespace, or of all, and the
+    /// Services by whose ports they are misread. The objects of files replace them.
+    async fn add_policies(
+        &mut self,
+        client: &Client,
+        namespace: Option<&str>,
+        root_namespace: &str,
+    ) -> anyhow::Result<()> {
+        let namespaces = match namespace {
+            None => vec![None],
+            Some(name) if name == root_namespace => vec![Some(name)],
+            Some(name) => vec![Some(name), Some(root_namespace)],
+        };
+        let of_files: BTreeSet<_> =
+            self.policies.objects.iter().map(|(origin, _)| identity(origin)).collect();
+        for namespace in namespaces {
+            let listed = istio_objects::list(client, &PEER_AUTHENTICATION, namespace).await;
+            let objects = match listed {
+                Err(error) if error.is_forbidden() => {
+                    self.notes.push(format!("PeerAuthentications are not analyzed: {error}"));
+                    return Ok(());
+                }
+                listed => listed.context("listing peerauthentications")?,
+            };
+            for object in objects {
+                let origin = origin("PeerAuthentication", &object["metadata"], String::new());
+                if !of_files.contains(&identity(&origin)) {
+                    self.policies.objects.push((origin, object));
+                }
+            }
+        }
+        let mut policies = self.policies.objects.iter();
+        if !policies.any(|(_, object)| object["spec"]["portLevelMtls"].is_object()) {
+            return Ok(());
+        }
+        let api: Api<Service> = match namespace {
+            Some(namespace) => Api::namespaced(client.clone(), namespace),
+            None => Api::all(client.clone()),
+        };
+        let known = self.services.clone();
+        let services = match api.list(&ListParams::default()).await.map_err(ClusterError::from) {
+            Err(error) if error.is_forbidden() => {
+                self.notes.push(format!("portLevelMtls is not compared with Services: {error}"));
+                return Ok(());
+            }
+            listed => listed.context("listing services")?.items,
+        };
+        for service in services {
+            let (of, name) = (service.metadata.namespace.clone(), service.metadata.name.clone());
+            if !known.contains(&(of.unwrap_or_default(), name.unwrap_or_default())) {
+                self.policies.services.push(json!(service));
             }
         }
         Ok(())

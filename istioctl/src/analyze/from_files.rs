@@ -31,6 +31,17 @@ impl Snapshot {
             }
             pod["metadata"]["namespace"] = origin.namespace.clone().into();
         }
+        for (origin, object) in &mut self.policies.objects {
+            if origin.namespace.is_empty() {
+                namespace.clone_into(&mut origin.namespace);
+                object["metadata"]["namespace"] = namespace.into();
+            }
+        }
+        for service in &mut self.policies.services {
+            if service["metadata"]["namespace"].is_null() {
+                service["metadata"]["namespace"] = namespace.into();
+            }
+        }
         let services = std::mem::take(&mut self.services).into_iter();
         self.services = services
             .map(|(of, name)| if of.is_empty() { (namespace.to_owned(), name) } else { (of, name) })
@@ -81,6 +92,11 @@ impl Snapshot {
             Some("Service") => {
                 let origin = origin("Service", metadata, place);
                 self.services.insert((origin.namespace, origin.name));
+                self.policies.services.push(object.clone());
+            }
+            Some("PeerAuthentication") => {
+                let origin = origin("PeerAuthentication", metadata, place);
+                self.policies.objects.push((origin, object.clone()));
             }
             Some("MutatingWebhookConfiguration") => self.add_webhook(object, place),
             _ => {}
@@ -89,4 +105,5 @@ impl Snapshot {
 }
 
 /// Kinds without a pod template that the analysis uses.
-const ANALYZED: [&str; 3] = ["Namespace", "Service", "MutatingWebhookConfiguration"];
+const ANALYZED: [&str; 4] =
+    ["Namespace", "Service", "MutatingWebhookConfiguration", "PeerAuthentication"];

@@ -2,6 +2,7 @@
 
 mod from_cluster;
 mod from_files;
+mod policies;
 mod rendering;
 mod snapshot;
 
@@ -10,9 +11,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow, ensure};
 use clap::{ArgAction, Args, ValueEnum};
-use injector::analysis::analyze;
 use injector::analysis::message::{Level, Message, MessageOrigin};
 use injector::analysis::suppression::{Suppression, is_suppressed_by_object};
+use injector::analysis::{analyze, sort};
 use injector::report::inspection::Injector;
 use injector::settings::proxy_configs::ProxyConfigs;
 use injector::settings::{Documents, Process, Settings};
@@ -28,13 +29,15 @@ use crate::{Failure, Streams, cluster, inputs, output};
 ///
 /// The command checks the injection labels of namespaces, pods without a sidecar or with an old
 /// one, pods that the injector would deny, revisions that do not exist, `image: auto` without
-/// injection, and webhook configurations. Objects of files count as if they were applied.
+/// injection, webhook configurations, and PeerAuthentications without an effect. Objects of files
+/// count as if they were applied.
 ///
 /// A note on standard error names what no analyzer looks at. The command exits with 79 if there is a
 /// message at or above --failure-threshold, and with 1 if a file cannot be read; messages about the
 /// other files are printed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::doc_markdown, reason = "it is shown as help, where backticks only disturb")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(super) struct Analyze {
     /// Files or directories of objects that are not applied; `-` is standard input
@@ -136,7 +139,10 @@ impl Analyze {
             }
             (snapshot, namespace.to_owned())
         };
-        let messages = analyze(&snapshot.state(cluster_client.control_plane));
+        let mut messages = analyze(&snapshot.state(cluster_client.control_plane));
+        let root_namespace = cluster_client.control_plane;
+        messages.extend(snapshot.policies.messages(&snapshot.pods, root_namespace));
+        sort(&mut messages);
         let outcome = self.conclude(messages, &namespace, errors.is_empty(), streams)?;
         for note in snapshot.left_out() {
             streams.say(&format!("note: {note}"));

@@ -8,6 +8,7 @@ use injector::analysis::message::{Level, Message};
 use injector::analysis::{ANALYZERS, Analyzer};
 use serde_json::{Value, json};
 
+use super::policies;
 use crate::streams::painted;
 
 /// Output format.
@@ -34,11 +35,12 @@ impl AnalysisForm {
     /// Returns the analyzers.
     pub(super) fn list(self) -> anyhow::Result<String> {
         let object = |it: &Analyzer| json!({"name": it.name, "description": it.description});
-        let objects = || ANALYZERS.iter().map(object).collect::<Value>();
+        let analyzers = || ANALYZERS.iter().chain([&policies::ANALYZER]);
+        let objects = || analyzers().map(object).collect::<Value>();
         Ok(match self {
             Self::Log => {
                 let text = |it: &Analyzer| ["* ", it.name, ":\n", it.description, "\n"].concat();
-                ANALYZERS.iter().map(text).collect()
+                analyzers().map(text).collect()
             }
             Self::Json => format!("{:#}\n", objects()),
             Self::Yaml => yaml::to_string(&objects()).context("writing YAML")?,

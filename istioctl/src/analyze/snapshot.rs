@@ -9,6 +9,8 @@ use injector::kubernetes::webhook_configuration::{HookConfiguration, HookError};
 use injector::report::inspection::{Injector, Injectors};
 use serde_json::Value;
 
+use super::policies::Policies;
+
 /// Objects to analyze. An object of a file replaces that of the cluster.
 #[derive(Debug, Default)]
 pub(super) struct Snapshot {
@@ -20,6 +22,7 @@ pub(super) struct Snapshot {
     pub(super) invalid_webhooks: Vec<HookError>,
     /// Namespace and name of the Services; of the cluster only those of webhooks.
     pub(super) services: BTreeSet<(String, String)>,
+    pub(super) policies: Policies,
     pub(super) unresolved: BTreeMap<String, String>,
     pub(super) known: BTreeMap<String, Injector>,
     /// Injector of all pods, if no cluster is asked.

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::fs;
 
 use e2e::api_servers::ApiServers;
+use e2e::wait::until;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -55,6 +56,7 @@ pub(crate) fn reports_injection(server: &ApiServers) {
     session("--use-kube=false -n analyze-bare -o yaml DIR/gateway.yaml");
     session("--use-kube=false DIR/namespace.yaml -n other");
     session("--use-kube=false DIR/services.yaml");
+    session("--use-kube=false DIR/policies.yaml");
     // The messages about readable files are printed.
     session("--use-kube=false DIR/denied.yaml DIR/gone.yaml DIR/broken.txt DIR/others.yaml");
     session("-n analyze-bare --output-threshold Warning DIR/denied.yaml");
@@ -64,6 +66,21 @@ pub(crate) fn reports_injection(server: &ApiServers) {
     session("--failure-threshold Fatal");
     session("-S IST0103");
     insta::assert_snapshot!("analyze", shown);
+
+    // A policy of the cluster.
+    let crds = concat!(env!("CARGO_MANIFEST_DIR"), "/../manifests/mesh/crds.yaml");
+    shop.kubectl(&["apply", "-f", crds], "");
+    let policy = json!({
+        "apiVersion": "security.istio.io/v1", "kind": "PeerAuthentication",
+        "metadata": {"name": "ports", "namespace": "analyze-bare"},
+        "spec": {"portLevelMtls": {"8080": {"mode": "STRICT"}}},
+    });
+    until("the definition is established", || shop.fixture.try_apply(&policy)).unwrap();
+    let (_, output, messages) =
+        shop.istioctl(&["analyze", "-n", "analyze-bare", "--output-threshold", "Warning"]);
+    let expected = "Warning [OUT0202] (PeerAuthentication analyze-bare/ports) portLevelMtls has no";
+    assert!(output.starts_with(expected), "{output}{messages}");
+    shop.kubectl(&["delete", "-f", crds], "");
 
     // Stale images, and all namespaces.
     shop.configure("global: {hub: registry.example, tag: 9.9.9}");
@@ -76,7 +93,8 @@ pub(crate) fn reports_injection(server: &ApiServers) {
     assert!(stale.is_some_and(|line| line.contains("(pod names: [late])")), "{output}");
 }
 
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
+    ("policies.yaml", POLICIES),
     ("gateway.yaml", GATEWAY),
     ("namespace.yaml", NAMESPACE),
     ("services.yaml", "kind: Service\napiVersion: v1\n"),
@@ -119,6 +137,28 @@ const NAMESPACE: &str = "\
 apiVersion: v1
 kind: Namespace
 metadata: {name: analyze-bare, labels: {istio-injection: enabled, istio.io/rev: canary}}
+";
+
+const POLICIES: &str = "\
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: web}]}
+---
+apiVersion: security.istio.io/v1
+kind: PeerAuthentication
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  portLevelMtls: {80: {mode: DISABLE}}
 ";
 
 const WEBHOOKS: &str = include_str!("../../../manifests/base/webhook.yaml");

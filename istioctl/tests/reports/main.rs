@@ -19,6 +19,7 @@ mod istioctl;
 mod kube_inject;
 #[path = "../../../injector/tests/cluster/objects.rs"]
 mod objects;
+mod precheck;
 #[path = "../../../injector/tests/webhook/program.rs"]
 #[allow(dead_code, reason = "the tests of the server use all of it")]
 mod program;
@@ -50,7 +51,7 @@ fn main() -> Result<ExitCode> {
     // Each story speaks of all pods of the cluster.
     arguments.test_threads = Some(1);
     let server = Arc::new(ApiServers::start(&programs, 1)?);
-    let stories: [(&str, Story); 15] = [
+    let stories: [(&str, Story); 16] = [
         ("check_inject_lists_pods_to_restart", istioctl::lists_pods_to_restart),
         ("check_inject_explains_a_pod", istioctl::explains_a_pod),
         ("check_inject_matches_the_api_server", istioctl::matches_the_api_server),
@@ -68,6 +69,7 @@ fn main() -> Result<ExitCode> {
             kube_inject::kube_inject_without_files_equals_the_webhook,
         ),
         ("analyze_reports_injection", analyze::reports_injection),
+        ("precheck_lists_lost_objects", precheck::lists_lost_objects),
         ("flags_impersonate_users_and_groups", client_flags::impersonates_users_and_groups),
         ("flags_select_by_sets_of_labels", client_flags::selects_by_sets_of_labels),
         ("version_counts_images", client_flags::version_counts_images),

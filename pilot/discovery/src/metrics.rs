@@ -42,6 +42,8 @@ pub struct Metrics {
     pub events: Family<EventLabel, Count>,
     /// Settings and policies that are invalid.
     pub rejected: Family<KindLabel, Count>,
+    /// Objects of Istio's kinds that have no effect.
+    pub unread: Family<KindLabel, Gauge>,
     /// Publications by cause.
     pub triggers: Family<TypeLabel, Count>,
     /// Numbers of the mesh at the time of the page.
@@ -71,6 +73,8 @@ pub struct MeshGauges {
     pub unknown_pods: Gauge,
     /// Endpoints that wait for the pod that their slice names.
     pub waiting_endpoints: Gauge,
+    /// Connected proxies that take no connection, by a policy that is not enforced.
+    pub closed_proxies: Gauge,
     /// Policies of mutual TLS, and parts of them, that decide nothing.
     pub ineffective_policies: Family<ReasonLabel, Gauge>,
 }
@@ -79,7 +83,7 @@ pub struct MeshGauges {
 type Histograms = Family<TypeLabel, Histogram, fn() -> Histogram>;
 
 /// Name, labels and help of each family, for the registration and the reference page.
-pub const METRICS: [(&str, &str, &str); 27] = [
+pub const METRICS: [(&str, &str, &str); 29] = [
     ("pilot_xds", "", "Streams of proxies"),
     ("pilot_xds_pushes", "type", "Responses sent to proxies"),
     ("pilot_xds_resources", "type", "Resources sent to proxies"),
@@ -160,6 +164,18 @@ pub const METRICS: [(&str, &str, &str); 27] = [
         "Objects PeerAuthentication, and parts of them, that decide nothing; /debug/config says why",
     ),
     (
+        "outrigger_objects_without_effect",
+        "kind",
+        "Objects of Istio's kinds that have no effect, by kind; a kind that may not be listed has no \
+         series",
+    ),
+    (
+        "outrigger_closed_proxies",
+        "",
+        "Connected proxies that take no connection, since an AuthorizationPolicy that is not \
+         enforced selects them",
+    ),
+    (
         "pilot_registry_drift",
         "kind",
         "Objects that differed from the API server's lists, which are compared every ten minutes. \
@@ -196,6 +212,7 @@ impl Default for Metrics {
             updates: Family::default(),
             events: Family::default(),
             rejected: series(CONFIGURED_KINDS.map(|kind| KindLabel { kind })),
+            unread: Family::default(),
             triggers: Family::default(),
             mesh: MeshGauges {
                 ineffective_policies: series(Reason::NAMES.map(|reason| ReasonLabel { reason })),
@@ -237,6 +254,8 @@ impl Metrics {
         page.add("endpoint_no_pod", &gauges.waiting_endpoints);
         let ineffective = "outrigger_peer_authentication_without_effect";
         page.add(ineffective, &gauges.ineffective_policies);
+        page.add("outrigger_objects_without_effect", &self.unread);
+        page.add("outrigger_closed_proxies", &gauges.closed_proxies);
         page.add("pilot_registry_drift", &self.drift);
         page.add("pilot_refused_connections", &self.refused);
         let CertificateMetrics { requests, invalid, unsigned, signed } = &self.certificates;
@@ -386,6 +405,7 @@ mod tests {
         }
         let label = EventLabel { r#type: "Pod", event: "list" };
         metrics.events.get_or_create(&label).inc();
+        metrics.unread.get_or_create(&KindLabel { kind: "Sidecar" }).set(1);
         for family in [&metrics.drift, &metrics.rejected] {
             family.get_or_create(&KindLabel { kind: "Pod" }).inc();
         }

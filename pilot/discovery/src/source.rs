@@ -188,6 +188,7 @@ mod tests {
             queue.offer(Input::Registry(Box::new(event)));
         }
         queue.offer(Input::PeerAuthentications(Vec::new()));
+        queue.offer(Input::AuthorizationPolicies(Vec::new()));
         queue.offer(Input::Mesh(MeshView::new(&MeshConfig::parse("").unwrap()).unwrap()));
         Source { queue, connections: Connections::default(), metrics: Metrics::default() }
     }

@@ -64,6 +64,74 @@ fn settings_and_policies_follow_the_api_server() {
     program.until("the missed changes", |config| is_strict(config) && modes(config) == json!([]));
 }
 
+/// The API server has no opinion about the status of a policy, and about no part of an object whose
+/// definition says so.
+#[test]
+fn unreadable_object_stops_no_watch() {
+    let tests = "pilot-discovery sources";
+    let Some(programs) = Programs::of_api_servers_if_any(tests).unwrap() else { return };
+    let cluster = Cluster::start(&programs);
+    let crds = repository().join("manifests/mesh/crds.yaml");
+    cluster.servers.kubectl().must(["apply", "-f", &crds.display().to_string()]).unwrap();
+    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "authorizationpolicies.security.istio.io"},
+        "spec": {
+            "group": "security.istio.io", "scope": "Namespaced",
+            "names": {"kind": "AuthorizationPolicy", "plural": "authorizationpolicies"},
+            // As in a cluster of an old Istio.
+            "versions": [{"name": "v1beta1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": any}}],
+        },
+    });
+    cluster.apply(0, AUTHORIZATION_DEFINITION, &definition);
+    let plain = json!({"apiVersion": "security.istio.io/v1beta1", "kind": "AuthorizationPolicy",
+        "metadata": {"name": "plain", "namespace": "shop"}, "spec": {"action": "DENY"}});
+    let path = |name: &str| format!("{AUTHORIZATION_POLICIES}/{name}");
+    until("the definitions are established", || {
+        cluster.try_apply(0, POLICY, &policy(&json!({"mtls": {"mode": "STRICT"}})))?;
+        cluster.try_apply(0, &path("plain"), &plain)
+    })
+    .unwrap();
+    let mut deep = plain.clone();
+    deep["metadata"]["name"] = "deep".into();
+    deep["spec"] = (0..200).fold(json!({}), |inner, _| json!({"a": inner}));
+    let mut status = policy(&json!(null));
+    status["status"] = deep["spec"].clone();
+    for (path, object) in [(path("deep"), &deep), (format!("{POLICY}/status"), &status)] {
+        // The test cannot read the answer either.
+        let error = cluster.try_apply(0, &path, object).unwrap_err();
+        assert!(format!("{error:#}").contains("recursion limit"), "{error:#}");
+    }
+
+    // Anyone who may write an object may write what the API server remembers of writers.
+    let writer = json!({"manager": "x", "operation": "Update", "apiVersion": "v1",
+        "fieldsType": "FieldsV1", "fieldsV1": (0..200).fold(json!({}), |it, _| json!({"f:a": it}))});
+    let service = json!({"apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "odd", "namespace": "shop", "managedFields": [writer]},
+        "spec": {"ports": [{"port": 80}]}});
+    let kubectl = cluster.servers.kubectl();
+    let services = "/api/v1/namespaces/shop/services";
+    let create = ["create", "--raw", services, "-f", "-"];
+    kubectl.must_with_input(create, &service.to_string()).unwrap();
+    let stored = kubectl.must(["get", "--raw", &format!("{services}/odd")]).unwrap();
+    assert!(serde_json::from_str::<Value>(&stored).is_err(), "{stored}");
+
+    let program = Program::start(&cluster);
+    program.until("the policy", |config| config["peerAuthentications"][0]["mode"] == "Strict");
+    let services = http::get(program.debug, "/debug/registry").unwrap().expect_ok().unwrap();
+    assert!(services.contains("odd.shop.svc.cluster.local"), "{services}");
+    program.until_counted("outrigger_objects_without_effect{kind=\"AuthorizationPolicy\"} 2");
+    let log = program.process.said().unwrap();
+    for name in ["deep", "plain"] {
+        let said = format!("AuthorizationPolicy shop/{name} has no effect: it is not enforced, so");
+        assert_eq!(log.matches(&said).count(), 1, "{log}");
+    }
+    cluster.delete(0, &path("deep"));
+    program.until_counted("outrigger_objects_without_effect{kind=\"AuthorizationPolicy\"} 1");
+}
+
 /// API servers with one store. The program knows the first.
 struct Cluster {
     servers: ApiServers,
@@ -147,13 +215,17 @@ impl Program {
 
     /// Waits until invalid documents or objects are counted.
     fn until_rejected(&self, kind: &str, times: u32) {
-        let line = format!("pilot_total_rejected_configs{{kind=\"{kind}\"}} {times}\n");
+        self.until_counted(&format!("pilot_total_rejected_configs{{kind=\"{kind}\"}} {times}"));
+    }
+
+    /// Waits for a line on the page of metrics.
+    fn until_counted(&self, line: &str) {
         let probe = || {
             let page = http::get(self.monitoring, "/metrics")?.expect_ok()?;
-            anyhow::ensure!(page.contains(&line), "no {line} on\n{page}");
+            anyhow::ensure!(page.contains(&format!("\n{line}\n")), "no {line} on\n{page}");
             Ok(())
         };
-        until("the rejection", probe).unwrap();
+        until(line, probe).unwrap();
     }
 }
 
@@ -163,4 +235,8 @@ fn policy(spec: &Value) -> Value {
 }
 
 const SETTINGS: &str = "/api/v1/namespaces/istio-system/configmaps/istio";
+const AUTHORIZATION_POLICIES: &str =
+    "/apis/security.istio.io/v1beta1/namespaces/shop/authorizationpolicies";
+const AUTHORIZATION_DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/\
+    customresourcedefinitions/authorizationpolicies.security.istio.io";
 const POLICY: &str = "/apis/security.istio.io/v1/namespaces/shop/peerauthentications/web";

@@ -1,6 +1,7 @@
 //! Istio's `MeshConfig` and `ProxyConfig`, parsed from documents and annotations, with their
 //! defaults and their validation.
 
+pub mod istio_kinds;
 pub mod log_levels;
 pub mod mesh_config;
 mod proto_json;

@@ -14,6 +14,7 @@ use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{Criterion, criterion_group, criterion_main};
 use mimalloc::MiMalloc;
 use pilot_registry::protocol::Protocol::{Grpc, Http, Tcp, Undeclared};
+use pilot_routing::authorization_policy::AuthorizationPolicies;
 use pilot_routing::envoy::clusters::Clusters;
 use pilot_routing::envoy::context::Context;
 use pilot_routing::envoy::endpoints::Endpoints;
@@ -59,7 +60,8 @@ fn generation(criterion: &mut Criterion<CpuTime>) {
     let world = mesh();
     let snapshot = world.snapshot();
     let policies = PeerAuthentications::new("istio-system", world.policies.clone());
-    let context = || Context::new(&snapshot, &world.mesh, &policies, &world.proxy);
+    let authorization = AuthorizationPolicies::default();
+    let context = || Context::new(&snapshot, &world.mesh, &policies, &authorization, &world.proxy);
     let mut group = criterion.benchmark_group("generation");
     group.sample_size(10);
     group.bench_function("whole", |bencher| {

@@ -2,6 +2,7 @@
 //! settings of the mesh and a view of the proxy come in, resources come out.
 
 pub mod access_log;
+pub mod authorization_policy;
 #[cfg(feature = "envoy")]
 pub mod envoy;
 pub mod node;

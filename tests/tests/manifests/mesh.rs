@@ -100,6 +100,12 @@ fn control_plane_has_rights_pinned_by_name() {
             "mutatingwebhookconfigurations (any name): list watch",
             "configmaps istio-ca-root-cert: list watch create patch",
             "tokenreviews (any name): create",
+            "authorizationpolicies (any name): list watch",
+            "requestauthentications (any name): list watch",
+            "virtualservices destinationrules gateways serviceentries sidecars workloadentries \
+             workloadgroups envoyfilters (any name): list watch",
+            "telemetries (any name): list watch",
+            "wasmplugins (any name): list watch",
         ]
     );
 }

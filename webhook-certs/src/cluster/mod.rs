@@ -22,6 +22,7 @@ mod reconciler;
 mod reporting;
 mod root_config_maps;
 mod server_time;
+mod watched_object;
 mod writes;
 
 use std::convert::Infallible;

@@ -10,15 +10,15 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams};
-use kube::core::PartialObjectMeta;
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 use kube_access::with_causes;
 
 use super::api::within;
 use super::call_error::CallError;
+use super::watched_object::WatchedObject;
 use super::writes::{WriteError, Writes};
 use crate::bundle::Bundle;
 use crate::options::Options;
@@ -30,9 +30,9 @@ pub(super) struct RootConfigMaps {
     field_manager: String,
     revision: String,
     timeout: Duration,
-    namespaces: Store<PartialObjectMeta<Namespace>>,
-    tags: Store<PartialObjectMeta<MutatingWebhookConfiguration>>,
-    maps: Store<ConfigMap>,
+    namespaces: Store<WatchedObject<Namespace>>,
+    tags: Store<WatchedObject<MutatingWebhookConfiguration>>,
+    maps: Store<WatchedObject<ConfigMap>>,
     watched: Arc<Watched>,
     /// Version that each recent write has replaced, and the instant of the write.
     written: Mutex<BTreeMap<String, (Option<String>, Instant)>>,
@@ -65,26 +65,24 @@ impl RootConfigMaps {
             pending: Mutex::new([NAMESPACES, TAGS, MAPS].map(|kind| (kind, None)).into()),
         });
         let (namespaces, writer) = reflector::store();
-        let api: Api<PartialObjectMeta<Namespace>> = Api::all(client.clone());
+        let api: Api<WatchedObject<Namespace>> = Api::all(client.clone());
         let events = watcher(api, watcher::Config::default()).default_backoff();
-        let events = events.modify(strip);
         let seen = Arc::clone(&watched);
         let changed_namespaces =
             reflector::reflector(writer, events).map(move |event| seen.note(NAMESPACES, event));
 
         let (tags, writer) = reflector::store();
-        let api: Api<PartialObjectMeta<MutatingWebhookConfiguration>> = Api::all(client.clone());
+        let api: Api<WatchedObject<MutatingWebhookConfiguration>> = Api::all(client.clone());
         let events = watcher(api, watcher::Config::default().labels(TAG_LABEL)).default_backoff();
-        let events = events.modify(strip);
         let seen = Arc::clone(&watched);
         let changed_tags =
             reflector::reflector(writer, events).map(move |event| seen.note(TAGS, event));
 
         let (maps, writer) = reflector::store();
-        let api: Api<ConfigMap> = Api::all(client.clone());
+        let api: Api<WatchedObject<ConfigMap>> = Api::all(client.clone());
         let config = watcher::Config::default().fields(&format!("metadata.name={ROOTS_NAME}"));
         let (known, counted) = (maps.clone(), Arc::clone(&watched));
-        let events = watcher(api, config).default_backoff().modify(strip).inspect(move |event| {
+        let events = watcher(api, config).default_backoff().inspect(move |event| {
             if let Ok(Event::Apply(map) | Event::InitApply(map)) = event {
                 let before = known.get(&ObjectRef::from_obj(map));
                 let is_changed = before.is_some_and(|before| before.data != map.data);
@@ -279,13 +277,6 @@ impl Publication {
     }
 }
 
-/// Drops what is not needed, before it is stored.
-fn strip<K: Resource>(object: &mut K) {
-    let metadata = object.meta_mut();
-    metadata.managed_fields = None;
-    metadata.annotations = None;
-}
-
 /// True if the roots in a `ConfigMap` are those of `bundle`, of which the first signs. An invalid
 /// block makes Envoy reject all of them.
 fn holds(found: &str, text: &str, bundle: &Bundle) -> bool {
@@ -300,7 +291,7 @@ fn holds(found: &str, text: &str, bundle: &Bundle) -> bool {
 struct Tags(BTreeMap<String, BTreeSet<String>>);
 
 impl Tags {
-    fn new(configurations: &[Arc<PartialObjectMeta<MutatingWebhookConfiguration>>]) -> Self {
+    fn new(configurations: &[Arc<WatchedObject<MutatingWebhookConfiguration>>]) -> Self {
         let mut tags = Self::default();
         for configuration in configurations {
             let label = |name| configuration.labels().get(name).cloned();
@@ -323,7 +314,7 @@ impl Tags {
 
 /// True if the revision's control plane writes into the namespace. As for injection, the label
 /// `istio-injection=enabled` means the default revision, as does a namespace without labels.
-fn is_managed(namespace: &PartialObjectMeta<Namespace>, tags: &Tags, revision: &str) -> bool {
+fn is_managed(namespace: &WatchedObject<Namespace>, tags: &Tags, revision: &str) -> bool {
     let metadata = &namespace.metadata;
     let label = |name| metadata.labels.as_ref().and_then(|labels| labels.get(name));
     let owner = match label("istio-injection").map(String::as_str) {

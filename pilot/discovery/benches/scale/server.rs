@@ -114,6 +114,7 @@ fn list(queue: &Queue, services: usize, changes: u32) {
         queue.offer(Input::Registry(Box::new(event)));
     }
     queue.offer(Input::PeerAuthentications(Vec::new()));
+    queue.offer(Input::AuthorizationPolicies(Vec::new()));
     queue.offer(Input::Mesh(MeshView::new(&MeshConfig::parse("").unwrap()).unwrap()));
 }
 

@@ -14,8 +14,8 @@ pub struct DiscoveryArgs {
     /// Source of services and pods
     #[arg(long, value_enum, value_name = "REGISTRY", default_value = "Kubernetes")]
     pub registries: RegistryKind,
-    /// Directory of YAML files with Services, `EndpointSlices`, Pods, Nodes, Namespaces and
-    /// `PeerAuthentications`, for the registry Files [default: none]
+    /// Directory of YAML files with Services, `EndpointSlices`, Pods, Nodes, Namespaces and objects
+    /// of Istio, for the registry Files [default: none]
     #[arg(long = "configDir", value_name = "DIR", required_if_eq("registries", "Files"))]
     pub config_dir: Option<PathBuf>,
     /// File with the mesh configuration [default: the ConfigMap `istio` of the namespace, or of
@@ -65,6 +65,13 @@ pub struct DiscoveryArgs {
     #[arg(long = "maxConnections", value_name = "NUMBER", default_value = "10000",
           value_parser = max_connections)]
     pub max_connections: usize,
+    /// Leave workloads open that an `AuthorizationPolicy` selects. Its rules are not enforced, so
+    /// without this flag such a workload takes no connection
+    #[arg(long = "allow-unenforced-policies", value_name = "true|false", num_args = 0..=1,
+          require_equals = true, default_value = "false", default_missing_value = "true",
+          hide_possible_values = true,
+          value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+    pub allow_unenforced_policies: bool,
     /// Flags about certificates and authentication.
     #[command(flatten)]
     pub certificates: CertificateArgs,

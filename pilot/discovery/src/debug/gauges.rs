@@ -23,6 +23,7 @@ pub(super) struct MeshNumbers {
     inbound_conflicts: usize,
     unknown_pods: usize,
     waiting_endpoints: usize,
+    closed_proxies: usize,
     /// Parts of policies without effect, in the order of [`Reason::NAMES`].
     ineffective_policies: [usize; Reason::NAMES.len()],
 }
@@ -51,6 +52,7 @@ impl MeshNumbers {
             inbound_conflicts: proxies().map(|(.., published)| published.own.conflicts()).sum(),
             unknown_pods: proxies().filter(|(_, proxy, _)| !has_pod(snapshot, proxy)).count(),
             waiting_endpoints: waiting_endpoints(snapshot),
+            closed_proxies: proxies().filter(|(.., it)| it.own.closed_by().is_some()).count(),
             ineffective_policies: Reason::NAMES
                 .map(|name| ineffective.iter().filter(|it| it.reason.name() == name).count()),
         }
@@ -65,6 +67,7 @@ impl MeshNumbers {
             inbound_conflicts,
             unknown_pods,
             waiting_endpoints,
+            closed_proxies,
             ineffective_policies,
         } = self;
         let set = |gauge: &Gauge, number: usize| {
@@ -82,6 +85,7 @@ impl MeshNumbers {
             (&gauges.inbound_conflicts, inbound_conflicts),
             (&gauges.unknown_pods, unknown_pods),
             (&gauges.waiting_endpoints, waiting_endpoints),
+            (&gauges.closed_proxies, closed_proxies),
         ] {
             set(gauge, number);
         }
@@ -130,6 +134,7 @@ mod tests {
     use pilot_registry::files::Directory;
     use pilot_registry::locality::Locality;
     use pilot_registry::manifest::ObjectDefaults;
+    use pilot_routing::authorization_policy::{AuthorizationPolicy, Selection};
     use pilot_routing::peer_authentication::PeerAuthentication;
     use pilot_routing::view::MeshView;
     use serde_json::json;
@@ -183,6 +188,12 @@ mod tests {
             ports: BTreeMap::new(),
         };
         publisher.apply(Input::PeerAuthentications(vec![policy]));
+        let closing = AuthorizationPolicy {
+            namespace: "shop".into(),
+            name: "deny".into(),
+            selection: Selection::Labels([("app", "web")].into_iter().collect()),
+        };
+        publisher.apply(Input::AuthorizationPolicies(vec![closing]));
         publisher.apply(Input::Mesh(MeshView::new(&MeshConfig::parse("").unwrap()).unwrap()));
         publisher.publish();
         for (id, name, address) in [(0, "web-1", "10.0.0.1"), (1, "gone", "10.0.0.9")] {
@@ -200,6 +211,7 @@ mod tests {
             inbound_conflicts: 1,
             unknown_pods: 1,
             waiting_endpoints: 1,
+            closed_proxies: 1,
             ineffective_policies: [1, 0, 0, 0],
         };
         assert_eq!(MeshNumbers::new(&publisher), expected);

@@ -187,7 +187,11 @@ pub const PAGES: [(&str, &str); 9] = [
     ("/debug/config", "Settings and policies; also as `/debug/configz`"),
     ("/debug/connections", "Streams of this replica, with the identity of their callers"),
     ("/debug/pushes", "The last 100 publications: time, changes that caused them, proxies"),
-    ("/debug/syncz", "Versions sent to and accepted by each proxy"),
+    (
+        "/debug/syncz",
+        "Versions sent to and accepted by each proxy; `closed_by` names the policy by which it takes no \
+         connection",
+    ),
     (
         "/debug/config_dump?proxyID=POD.NAMESPACE",
         "Resources of a proxy: versions, rejections with the proxy's reason, references, encoded messages",

@@ -1,5 +1,6 @@
 //! Pages of the connected proxies.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -39,12 +40,23 @@ pub(super) fn connections(source: &Source) -> Value {
     streams.collect()
 }
 
-/// Versions sent to and accepted by each proxy, with the keys of Istio's page.
+/// Versions sent to and accepted by each proxy, with the keys of Istio's page, and the policy by
+/// which it takes no connection.
 pub(super) async fn syncz(source: &Source) -> Value {
     let streams = source.connections.list();
-    let lines = streams.iter().map(async |(_, connected)| {
+    let closed = source.queue.inspect(|publisher| {
+        let closed = publisher
+            .proxies()
+            .filter_map(|(id, _, published)| Some((id, published.own.closed_by()?.to_string())));
+        closed.collect::<BTreeMap<_, _>>()
+    });
+    let closed = closed.await.unwrap_or_default();
+    let lines = streams.iter().map(async |(id, connected)| {
         let types = connected.inspect().await;
         let mut line = Map::new();
+        if let Some(policy) = closed.get(id) {
+            line.insert("closed_by".to_owned(), policy.as_str().into());
+        }
         line.insert("proxy".to_owned(), connected.name().into());
         line.insert("proxy_type".to_owned(), connected.proxy.kind.name().into());
         for (key, type_url) in SYNCED {

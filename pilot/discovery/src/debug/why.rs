@@ -15,7 +15,7 @@ use crate::publish::Publisher;
 /// Resources of a name, each with the objects that it was generated from.
 pub(super) fn why(publisher: &Publisher, proxy: &ProxyView, name: &str) -> Value {
     let Some(state) = publisher.state() else { return json!([]) };
-    let context = Context::new(&state.snapshot, &state.mesh, &state.policies, proxy);
+    let context = state.context(proxy);
     let found = [
         of_type::<Clusters>(&context, name),
         of_type::<Endpoints>(&context, name),

@@ -15,24 +15,25 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// Cause with changes of the registry, of policies, and of the settings of the mesh.
-    pub(super) fn new(registry: &Changes, policies: bool, mesh: bool) -> Self {
+    /// Cause with changes of the registry, and of settings: name, trigger, and whether they changed.
+    pub(super) fn new(registry: &Changes, settings: &[(&'static str, &'static str, bool)]) -> Self {
         let Changes { services, endpoint_sets, workloads, namespaces } = registry;
+        let is_changed =
+            |name| settings.iter().any(|(_, trigger, is_changed)| *is_changed && *trigger == name);
         let triggers = [
             ("service", !services.is_empty()),
             ("endpoint", !endpoint_sets.is_empty()),
             ("proxy", !workloads.is_empty()),
-            ("config", policies),
-            ("global", mesh),
+            ("config", is_changed("config")),
+            ("global", is_changed("global")),
         ];
         let services = services.iter().map(|hostname| format!("service {hostname}"));
         let sets = endpoint_sets.iter();
         let sets = sets.map(|(hostname, port)| format!("endpoints of {hostname}:{port}"));
         let pods = workloads.iter().map(|key| format!("pod {}/{}", key.namespace, key.name));
         let names = namespaces.iter().map(|name| format!("namespace {name}"));
-        let policies = policies.then(|| "PeerAuthentications".to_owned());
-        let mesh = mesh.then(|| "MeshConfig".to_owned());
-        let settings = policies.into_iter().chain(mesh);
+        let settings = settings.iter().filter(|(.., is_changed)| *is_changed);
+        let settings = settings.map(|(name, ..)| (*name).to_owned());
         Self {
             triggers: triggers
                 .iter()

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pilot_registry::changes::Changes;
 use pilot_registry::event::{Event, ObjectKey};
 use pilot_registry::index::Index;
+use pilot_routing::authorization_policy::{AuthorizationPolicies, AuthorizationPolicy};
 use pilot_routing::peer_authentication::{
     Ineffective, PeerAuthentication, PeerAuthentications, without_effect,
 };
@@ -22,6 +23,8 @@ pub enum Input {
     Registry(Box<Event>),
     /// All policies of mutual TLS.
     PeerAuthentications(Vec<PeerAuthentication>),
+    /// All policies about callers that are not enforced.
+    AuthorizationPolicies(Vec<AuthorizationPolicy>),
     /// Settings of the mesh.
     Mesh(MeshView),
 }
@@ -37,6 +40,7 @@ pub struct Publisher {
     index: Index,
     mesh: Option<Arc<MeshView>>,
     policies: Option<Vec<PeerAuthentication>>,
+    authorization: Option<Arc<AuthorizationPolicies>>,
     /// The last published state; `None` until everything was listed.
     state: Option<MeshState>,
     pending: Pending,
@@ -51,6 +55,7 @@ pub struct Publisher {
 struct Pending {
     registry: Changes,
     policies: bool,
+    authorization: bool,
     mesh: bool,
 }
 
@@ -75,6 +80,7 @@ impl Publisher {
             index: Index::default(),
             mesh: None,
             policies: None,
+            authorization: None,
             state: None,
             pending: Pending::default(),
             by_place: false,
@@ -95,6 +101,11 @@ impl Publisher {
             Input::PeerAuthentications(policies) => {
                 self.pending.policies |= self.policies.as_ref() != Some(&policies);
                 self.policies = Some(policies);
+            }
+            Input::AuthorizationPolicies(policies) => {
+                let policies = AuthorizationPolicies::new(policies);
+                self.pending.authorization |= self.authorization.as_deref() != Some(&policies);
+                self.authorization = Some(Arc::new(policies));
             }
             Input::Mesh(mesh) => {
                 self.pending.mesh |= self.mesh.as_deref() != Some(&mesh);
@@ -127,26 +138,44 @@ impl Publisher {
 
     /// Changes that the next publication will have.
     pub fn pending(&self) -> Cause {
-        let Pending { registry, policies, mesh } = &self.pending;
-        Cause::new(registry, *policies, *mesh)
+        let Pending { registry, policies, authorization, mesh } = &self.pending;
+        let settings = [
+            ("PeerAuthentications", "config", *policies),
+            ("AuthorizationPolicies", "config", *authorization),
+            ("MeshConfig", "global", *mesh),
+        ];
+        Cause::new(registry, &settings)
     }
 
     /// Publishes the changes. Returns the new states of the proxies that they concern.
     pub fn publish(&mut self) -> Vec<(ProxyId, Published)> {
-        let (Some(mesh), Some(policies)) = (&self.mesh, &self.policies) else { return Vec::new() };
+        let (Some(mesh), Some(policies), Some(authorization)) =
+            (&self.mesh, &self.policies, &self.authorization)
+        else {
+            return Vec::new();
+        };
         if !self.index.is_listed() {
             return Vec::new();
         }
-        let Pending { registry, policies: changed_policies, mesh: changed_mesh } =
-            std::mem::take(&mut self.pending);
+        let Pending {
+            registry,
+            policies: changed_policies,
+            authorization: changed_authorization,
+            mesh: changed_mesh,
+        } = std::mem::take(&mut self.pending);
         let settings = changed_policies || changed_mesh;
         let before = self.state.take();
         let policies = match &before {
             Some(before) if !settings => Arc::clone(&before.policies),
             _ => Arc::new(PeerAuthentications::new(&mesh.root_namespace, policies.clone())),
         };
-        let state = MeshState { snapshot: self.index.snapshot(), mesh: Arc::clone(mesh), policies };
-        let mut all = settings || before.is_none();
+        let state = MeshState {
+            snapshot: self.index.snapshot(),
+            mesh: Arc::clone(mesh),
+            policies,
+            authorization: Arc::clone(authorization),
+        };
+        let mut all = settings || changed_authorization || before.is_none();
         if before.is_none() || !registry.services.is_empty() {
             let by_place = is_by_place(&state.snapshot);
             all |= std::mem::replace(&mut self.by_place, by_place) != by_place;

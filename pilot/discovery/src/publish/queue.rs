@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use jiff::Timestamp;
+use pilot_routing::envoy::context::Origin;
 use pilot_routing::peer_authentication::Ineffective;
 use pilot_routing::view::ProxyView;
 use prometheus_client::metrics::family::Family;
@@ -72,6 +73,7 @@ pub fn start(triggers: Family<TypeLabel, Count>) -> Result<Queue> {
         triggers,
         history: History::default(),
         named: BTreeSet::new(),
+        closed: HashMap::new(),
     };
     let history = publishing.history.clone();
     let thread = thread::Builder::new().name("publisher".to_owned());
@@ -154,6 +156,8 @@ struct Publishing {
     history: History,
     /// Policies without effect that the log has named.
     named: BTreeSet<Ineffective>,
+    /// Proxies that the log has called closed, with the policy.
+    closed: HashMap<ProxyId, Origin>,
 }
 
 impl Publishing {
@@ -186,6 +190,7 @@ impl Publishing {
             Command::Disconnect(id) => {
                 self.waiting.retain(|(waiting, _)| *waiting != id);
                 self.channels.remove(&id);
+                self.closed.remove(&id);
                 self.publisher.disconnect(id);
             }
             Command::Inspect(question) => question(&self.publisher),
@@ -210,6 +215,7 @@ impl Publishing {
             self.history.add(Timestamp::now(), cause, to);
         }
         for (id, published) in states {
+            self.log_closed(id, &published);
             if let Some((channel, push)) = self.channels.get(&id) {
                 push.publish(since);
                 channel.send_replace(published);
@@ -237,9 +243,31 @@ impl Publishing {
         self.named = found;
     }
 
+    /// Logs that a proxy takes no connection any more, or takes them again.
+    fn log_closed(&mut self, id: ProxyId, published: &Published) {
+        let now = published.own.closed_by();
+        if self.closed.get(&id) == now {
+            return;
+        }
+        let proxy = self.publisher.proxy(id);
+        let proxy = proxy.map_or_else(String::new, |it| format!("{}.{}", it.pod, it.namespace));
+        match now {
+            Some(policy) => {
+                tracing::warn!(proxy, "no inbound connection is taken: {policy} is not enforced");
+                self.closed.insert(id, policy.clone());
+            }
+            None => {
+                tracing::info!(proxy, "inbound connections are taken again");
+                self.closed.remove(&id);
+            }
+        }
+    }
+
     fn connect(&mut self, id: ProxyId, joining: Joining) {
         let Joining { view, push, reply } = joining;
-        let (channel, published) = watch::channel(self.publisher.connect(id, view));
+        let published = self.publisher.connect(id, view);
+        self.log_closed(id, &published);
+        let (channel, published) = watch::channel(published);
         self.channels.insert(id, (channel, push));
         // A stream that has ended disconnects.
         let _ = reply.send(published);

@@ -9,6 +9,7 @@ use pilot_registry::event::{Event, ObjectKey, Update};
 use pilot_registry::files::Directory;
 use pilot_registry::locality::Locality;
 use pilot_registry::manifest::ObjectDefaults;
+use pilot_routing::authorization_policy::{AuthorizationPolicy, Selection};
 use pilot_routing::envoy::clusters::Clusters;
 use pilot_routing::envoy::context::Context;
 use pilot_routing::envoy::endpoints::Endpoints;
@@ -149,8 +150,19 @@ fn settings() -> impl Strategy<Value = Input> {
             Input::PeerAuthentications(vec![policy; number])
         },
     );
+    let selector = select(vec![vec![], vec![("app", "a")]]);
+    let selection = prop_oneof![
+        selector.prop_map(|labels| Selection::Labels(labels.into_iter().collect())),
+        name().prop_map(|name| Selection::Services(vec![name.into()])),
+    ];
+    let authorization =
+        (namespace(), selection, 0..2_usize).prop_map(|(namespace, selection, number)| {
+            let policy =
+                AuthorizationPolicy { namespace: namespace.into(), name: "deny".into(), selection };
+            Input::AuthorizationPolicies(vec![policy; number])
+        });
     let documents = ["", "outboundTrafficPolicy: {mode: REGISTRY_ONLY}", "enableAutoMtls: false"];
-    prop_oneof![policies, select(documents.to_vec()).prop_map(mesh)]
+    prop_oneof![policies, authorization, select(documents.to_vec()).prop_map(mesh)]
 }
 
 fn mesh(document: &str) -> Input {
@@ -180,7 +192,7 @@ fn expected(state: &MeshState, proxy: &ProxyView) -> State {
             found.insert((G::TYPE_URL, name), resource_version::<G>(&inputs));
         }
     }
-    let context = Context::new(&state.snapshot, &state.mesh, &state.policies, proxy);
+    let context = state.context(proxy);
     let mut found = State::new();
     add::<Clusters>(&context, &mut found);
     add::<Endpoints>(&context, &mut found);
@@ -235,6 +247,7 @@ fn start() -> Publisher {
         publisher.apply(Input::Registry(Box::new(event)));
     }
     publisher.apply(Input::PeerAuthentications(Vec::new()));
+    publisher.apply(Input::AuthorizationPolicies(Vec::new()));
     publisher.apply(mesh(""));
     publisher.publish();
     publisher
@@ -284,7 +297,11 @@ fn nothing_is_published_before_all_is_listed() {
     let published = publisher.connect(ProxyId(0), proxy);
     assert_eq!(published_state(&published), State::new());
     let inputs = events("").into_iter().map(|event| Input::Registry(Box::new(event)));
-    let inputs = inputs.chain([Input::PeerAuthentications(Vec::new()), mesh("")]);
+    let inputs = inputs.chain([
+        Input::PeerAuthentications(Vec::new()),
+        Input::AuthorizationPolicies(Vec::new()),
+        mesh(""),
+    ]);
     let inputs: Vec<_> = inputs.collect();
     let last = inputs.len() - 1;
     for (number, input) in inputs.into_iter().enumerate() {

@@ -5,7 +5,6 @@ use pilot_registry::locality::Locality;
 use pilot_registry::service::{Service, TrafficDistribution};
 use pilot_registry::snapshot::Snapshot;
 use pilot_registry::workload::InboundTarget;
-use pilot_routing::envoy::context::Context;
 use pilot_routing::view::{Interception, ProxyView};
 
 use crate::resources::MeshState;
@@ -24,7 +23,7 @@ impl ViewKey {
     /// Key of a proxy. `by_place` is true if some service prefers near endpoints.
     pub(super) fn new(state: &MeshState, proxy: &ProxyView, by_place: bool) -> Self {
         if proxy.interception == Interception::None {
-            let context = Context::new(&state.snapshot, &state.mesh, &state.policies, proxy);
+            let context = state.context(proxy);
             let targets = context.targets().to_vec();
             return Self { proxy: proxy.clone(), targets };
         }

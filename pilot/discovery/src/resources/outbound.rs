@@ -40,7 +40,7 @@ impl Outbound {
         proxy: &ProxyView,
         entries: &mut EncodedResources,
     ) {
-        let context = Context::new(&state.snapshot, &state.mesh, &state.policies, proxy);
+        let context = state.context(proxy);
         rebuild::<Clusters>(&mut self.clusters, &context, entries);
         rebuild::<Endpoints>(&mut self.endpoints, &context, entries);
         self.rebuild_layout(proxy, &context, entries);
@@ -54,7 +54,7 @@ impl Outbound {
         changes: &Changes,
         entries: &mut EncodedResources,
     ) {
-        let context = Context::new(&state.snapshot, &state.mesh, &state.policies, proxy);
+        let context = state.context(proxy);
         for name in cluster_names(&state.snapshot, changes) {
             set::<Clusters>(&mut self.clusters, &context, &name, entries);
             set::<Endpoints>(&mut self.endpoints, &context, &name, entries);

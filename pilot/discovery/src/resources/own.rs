@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pilot_registry::protocol::ProtocolClass;
 use pilot_registry::workload::InboundTarget;
 use pilot_routing::envoy::clusters::Clusters;
-use pilot_routing::envoy::context::Context;
+use pilot_routing::envoy::context::{Context, Origin};
 use pilot_routing::envoy::listeners::Listeners;
 use pilot_routing::envoy::{Generator, names};
 use pilot_routing::view::{Interception, ProxyView};
@@ -22,12 +22,13 @@ pub struct OwnResources {
     pub(super) listeners: Vec<Arc<EncodedResource>>,
     addresses: Vec<IpAddr>,
     conflicts: usize,
+    closed_by: Option<Origin>,
 }
 
 impl OwnResources {
     /// Generates the resources.
     pub fn new(state: &MeshState, proxy: &ProxyView, entries: &mut EncodedResources) -> Self {
-        let context = Context::new(&state.snapshot, &state.mesh, &state.policies, proxy);
+        let context = state.context(proxy);
         let ports = context.inbound_ports().map(|target| names::inbound(target.port));
         let clusters: Vec<String> = ports.chain([names::INBOUND_PASSTHROUGH.to_owned()]).collect();
         Self {
@@ -43,12 +44,18 @@ impl OwnResources {
                 Interception::Redirect | Interception::Tproxy => proxy.addresses.clone(),
             },
             conflicts: conflicts(context.targets()),
+            closed_by: context.closed_by().cloned(),
         }
     }
 
     /// Number of the ports that services declare with different protocols.
     pub fn conflicts(&self) -> usize {
         self.conflicts
+    }
+
+    /// Policy by which the workload takes no connection, since it is not enforced.
+    pub fn closed_by(&self) -> Option<&Origin> {
+        self.closed_by.as_ref()
     }
 
     /// True for an outbound listener at an address of the proxy itself: a pod of a headless
@@ -67,6 +74,7 @@ impl OwnResources {
             && is_same(&self.listeners, &other.listeners)
             && self.addresses == other.addresses
             && self.conflicts == other.conflicts
+            && self.closed_by == other.closed_by
     }
 }
 

@@ -1,13 +1,16 @@
 //! Sources of objects and settings: the API server, or files.
 
 mod client;
+mod istio_objects;
 mod mesh_config;
 mod policies;
+mod unread;
 
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use mesh::istio_kinds::{ISTIO_KINDS, IstioKind, PEER_AUTHENTICATION};
 use mesh::spiffe::TrustDomain;
 use pilot_registry::event::Event;
 use pilot_registry::files::{self, DirectoryUpdate};
@@ -18,7 +21,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub use self::client::client;
+use self::istio_objects::Change;
 use self::policies::Policies;
+use self::unread::Unread;
 use crate::args::{DiscoveryArgs, RegistryKind};
 use crate::metrics::{EventLabel, KindLabel, Metrics, TypeLabel};
 use crate::publish::{Input, Queue};
@@ -40,18 +45,31 @@ pub async fn follow(args: &DiscoveryArgs, sink: Sink) -> Result<JoinSet<()>> {
     let defaults =
         ObjectDefaults { domain: args.domain.as_str().into(), ..ObjectDefaults::default() };
     let mesh = mesh_config::Reader::new(args);
+    let allowed = args.allow_unenforced_policies;
+    if allowed {
+        tracing::warn!(
+            "--allow-unenforced-policies: workloads that an AuthorizationPolicy selects are open to \
+             all callers"
+        );
+        sink.settings(Input::AuthorizationPolicies(Vec::new()));
+    }
     if let (RegistryKind::Files, Some(directory)) = (args.registries, &args.config_dir) {
         std::fs::read_dir(directory).with_context(|| {
             format!("--configDir {}: name the directory with the YAML files", directory.display())
         })?;
         let (directory, sink_of_files) = (directory.clone(), sink.clone());
-        tasks.spawn(async move { follow_files(&directory, defaults, sink_of_files).await });
+        tasks
+            .spawn(async move { follow_files(&directory, defaults, allowed, sink_of_files).await });
         if args.mesh_config.is_none() {
             sink.settings(Input::Mesh(mesh.read("")?));
         }
     } else {
         let client = client(args).await?;
         tasks.spawn(policies::watch(client.clone(), sink.clone()));
+        for kind in unread_kinds() {
+            let objects = Unread::new(kind, allowed);
+            tasks.spawn(unread::watch(client.clone(), objects, sink.clone()));
+        }
         if args.mesh_config.is_none() {
             let (mesh, client, sink) = (mesh.clone(), client.clone(), sink.clone());
             let revision = args.revision.clone();
@@ -72,11 +90,24 @@ pub async fn follow(args: &DiscoveryArgs, sink: Sink) -> Result<JoinSet<()>> {
     Ok(tasks)
 }
 
-async fn follow_files(directory: &Path, defaults: ObjectDefaults, sink: Sink) {
+/// Kinds whose objects are watched for what is not done with them.
+fn unread_kinds() -> impl Iterator<Item = &'static IstioKind> {
+    ISTIO_KINDS.iter().filter(|kind| kind.is_unread_by_discovery())
+}
+
+async fn follow_files(directory: &Path, defaults: ObjectDefaults, allowed: bool, sink: Sink) {
     let mut policies = Policies::default();
+    let mut unread: Vec<_> = unread_kinds().map(|kind| Unread::new(kind, allowed)).collect();
     let offer = |update: DirectoryUpdate| {
-        if let Some(objects) = update.policies {
-            policies.replace(&objects, &sink);
+        if let Some(objects) = update.istio {
+            let of_kind = |kind: &IstioKind| {
+                let objects = objects.iter().filter(|object| kind.is_kind_of(object));
+                Change::Replace(objects.cloned().collect())
+            };
+            policies.take(of_kind(&PEER_AUTHENTICATION), &sink);
+            for known in &mut unread {
+                known.take(of_kind(known.kind()), &sink);
+            }
         }
         update.events.into_iter().for_each(|event| sink.registry(event));
     };

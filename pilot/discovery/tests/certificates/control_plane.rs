@@ -108,6 +108,7 @@ fn source() -> Result<Source> {
         queue.offer(Input::Registry(Box::new(event)));
     }
     queue.offer(Input::PeerAuthentications(Vec::new()));
+    queue.offer(Input::AuthorizationPolicies(Vec::new()));
     let mesh = MeshConfig::parse("").map_err(anyhow::Error::msg)?;
     queue.offer(Input::Mesh(MeshView::new(&mesh)?));
     Ok(Source { queue, connections: Connections::default(), metrics: Metrics::default() })

@@ -71,6 +71,11 @@ impl Fixture {
 
     /// Starts the program with a port of its plaintext listener.
     pub(crate) fn start_at(grpc: u16, mesh: &Mesh) -> Self {
+        Self::start_with(grpc, mesh, &[])
+    }
+
+    /// Starts the program with further flags.
+    pub(crate) fn start_with(grpc: u16, mesh: &Mesh, flags: &[&str]) -> Self {
         let folder = RunFolder::of_process().unwrap();
         let directory = tempfile::tempdir().unwrap();
         write(directory.path(), mesh);
@@ -88,6 +93,7 @@ impl Fixture {
             format!("--monitoringAddr={monitoring}"),
         ];
         let program = Path::new(env!("CARGO_BIN_EXE_pilot-discovery"));
+        let arguments = arguments.into_iter().chain(flags.iter().map(|&flag| flag.to_owned()));
         let server = Process::start(&folder, "pilot-discovery", program, arguments).unwrap();
         let mut fixture = Self { folder, directory, grpc, debug, monitoring, server, envoy: None };
         fixture.wait_until_ready();
@@ -110,10 +116,15 @@ impl Fixture {
 
     /// Starts Envoy as a proxy of this type.
     pub(crate) fn start_envoy_as(&mut self, kind: &str) {
+        self.start_envoy_with(kind, &json!({"INTERCEPTION_MODE": "NONE"}));
+    }
+
+    /// Starts Envoy as a proxy of this type and metadata.
+    pub(crate) fn start_envoy_with(&mut self, kind: &str, metadata: &Value) {
         let node = json!({
             "id": format!("{kind}~127.0.0.1~client-1.shop~shop.svc.cluster.local"),
             "cluster": "client",
-            "metadata": {"INTERCEPTION_MODE": "NONE"},
+            "metadata": metadata,
         });
         let address = envoy::socket_address(self.grpc);
         let bootstrap = envoy::ads_bootstrap(&node, &address, Ads::Delta);

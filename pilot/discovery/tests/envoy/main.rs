@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics has failed")]
 
 mod agent;
+mod closed;
 mod fixture;
 mod objects;
 
@@ -37,6 +38,8 @@ fn main() -> ExitCode {
         policies_and_settings_of_files_apply_at_run_time,
         router_without_listeners_becomes_ready,
         agent::traffic_follows_files_and_outlives_discovery,
+        closed::unenforced_policy_closes_its_workload_until_it_is_gone,
+        closed::flag_opens_workloads_of_unenforced_policies,
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

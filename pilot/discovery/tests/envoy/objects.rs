@@ -42,6 +42,18 @@ impl Mesh {
         self
     }
 
+    /// Adds an object of Istio for the workloads of an application.
+    pub(crate) fn istio(mut self, api_version: &str, kind: &str, name: &str, app: &str) -> Self {
+        write!(
+            self.yaml,
+            "---\napiVersion: {api_version}\nkind: {kind}\n\
+             metadata: {{name: {name}, namespace: shop}}\n\
+             spec: {{selector: {{matchLabels: {{app: {app}}}}}}}\n"
+        )
+        .unwrap();
+        self
+    }
+
     /// The objects.
     pub(crate) fn yaml(&self) -> &str {
         &self.yaml

@@ -31,8 +31,8 @@ struct KnownFile {
 pub struct DirectoryUpdate {
     /// Replacements of the kinds that changed.
     pub events: Vec<Event>,
-    /// All objects `PeerAuthentication`, if one changed.
-    pub policies: Option<Vec<Value>>,
+    /// All objects of Istio, if one changed.
+    pub istio: Option<Vec<Value>>,
     /// Warnings that begin with the file's name.
     pub warnings: Vec<String>,
 }
@@ -67,10 +67,10 @@ impl Directory {
         let objects = self.join(&mut warnings);
         let before = self.objects.as_ref();
         let events = events(before, &objects);
-        let is_same = before.is_some_and(|before| before.policies == objects.policies);
-        let policies = (!is_same).then(|| objects.policies.values().cloned().collect());
+        let is_same = before.is_some_and(|before| before.istio == objects.istio);
+        let istio = (!is_same).then(|| objects.istio.values().cloned().collect());
         self.objects = Some(objects);
-        DirectoryUpdate { events, policies, warnings }
+        DirectoryUpdate { events, istio, warnings }
     }
 
     /// Joins the objects of all files. The first file with an object counts.
@@ -98,7 +98,7 @@ fn message(name: &str, error: &FileError) -> String {
 }
 
 fn events(before: Option<&FileObjects>, after: &FileObjects) -> Vec<Event> {
-    let FileObjects { services, slices, pods, nodes, namespaces, policies: _ } = after;
+    let FileObjects { services, slices, pods, nodes, namespaces, istio: _ } = after;
     let events = [
         replace(before.map(|it| &it.namespaces), namespaces).map(Event::Namespaces),
         replace(before.map(|it| &it.nodes), nodes).map(Event::Nodes),

@@ -24,20 +24,26 @@ pub struct FileObjects {
     pub nodes: BTreeMap<ObjectKey, Node>,
     /// Namespaces.
     pub namespaces: BTreeMap<ObjectKey, Namespace>,
-    /// Objects `PeerAuthentication`, which are no part of the services model.
-    pub policies: BTreeMap<ObjectKey, Value>,
+    /// Objects of Istio by kind, which are no part of the services model.
+    pub istio: BTreeMap<(String, ObjectKey), Value>,
 }
 
 impl FileObjects {
     /// Adds objects that are not yet there. Returns kind and name of those that are.
-    pub(super) fn add(&mut self, other: &Self) -> Vec<(&'static str, ObjectKey)> {
+    pub(super) fn add(&mut self, other: &Self) -> Vec<(String, ObjectKey)> {
         let mut known = Vec::new();
         add("Service", &mut self.services, &other.services, &mut known);
         add("EndpointSlice", &mut self.slices, &other.slices, &mut known);
         add("Pod", &mut self.pods, &other.pods, &mut known);
         add("Node", &mut self.nodes, &other.nodes, &mut known);
         add("Namespace", &mut self.namespaces, &other.namespaces, &mut known);
-        add("PeerAuthentication", &mut self.policies, &other.policies, &mut known);
+        for (name, object) in &other.istio {
+            if self.istio.contains_key(name) {
+                known.push(name.clone());
+            } else {
+                self.istio.insert(name.clone(), object.clone());
+            }
+        }
         known
     }
 }
@@ -46,11 +52,11 @@ fn add<T: Clone>(
     kind: &'static str,
     objects: &mut BTreeMap<ObjectKey, T>,
     others: &BTreeMap<ObjectKey, T>,
-    known: &mut Vec<(&'static str, ObjectKey)>,
+    known: &mut Vec<(String, ObjectKey)>,
 ) {
     for (key, object) in others {
         if objects.contains_key(key) {
-            known.push((kind, key.clone()));
+            known.push((kind.to_owned(), key.clone()));
         } else {
             objects.insert(key.clone(), object.clone());
         }

@@ -90,14 +90,15 @@ impl DocumentReader<'_> {
                 let object = self.object::<NamespaceManifest>(value, false)?;
                 self.add(object, |objects| &mut objects.namespaces)
             }
-            (version, "PeerAuthentication") if version.starts_with("security.istio.io/") => {
+            (version, kind) if is_of_istio(version) => {
                 let text = |key: &str| value["metadata"][key].as_str().filter(|it| !it.is_empty());
                 let namespace = text("namespace").unwrap_or(DEFAULT_NAMESPACE);
                 let name = text("name");
                 let name =
-                    name.ok_or_else(|| self.error(&"PeerAuthentication without metadata.name"))?;
+                    name.ok_or_else(|| self.error(&format!("{kind} without metadata.name")))?;
                 let key = ObjectKey::new(namespace, name);
-                self.add((key, Some(value)), |objects| &mut objects.policies)
+                let title = format!("{kind} {key}");
+                self.add_once((kind.to_owned(), key), &title, value, |objects| &mut objects.istio)
             }
             _ => {
                 let number = self.number;
@@ -135,9 +136,20 @@ impl DocumentReader<'_> {
         objects: fn(&mut FileObjects) -> &mut BTreeMap<ObjectKey, T>,
     ) -> Result<(), FileError> {
         let Some(object) = object else { return Ok(()) };
-        match objects(&mut self.file.objects).insert(key.clone(), object) {
+        let title = key.to_string();
+        self.add_once(key, &title, object, objects)
+    }
+
+    fn add_once<K: Ord, T>(
+        &mut self,
+        key: K,
+        title: &str,
+        object: T,
+        objects: fn(&mut FileObjects) -> &mut BTreeMap<K, T>,
+    ) -> Result<(), FileError> {
+        match objects(&mut self.file.objects).insert(key, object) {
             None => Ok(()),
-            Some(_) => Err(self.error(&format!("{key} stands twice in the file"))),
+            Some(_) => Err(self.error(&format!("{title} stands twice in the file"))),
         }
     }
 
@@ -147,6 +159,11 @@ impl DocumentReader<'_> {
         let before = self.document.text.lines().take_while(|line| !is_content(line)).count();
         FileError { line: self.document.lines_before + before + 1, problem: problem.to_string() }
     }
+}
+
+/// True for the version of an API of Istio.
+fn is_of_istio(api_version: &str) -> bool {
+    api_version.split_once('/').is_some_and(|(group, _)| group.ends_with(".istio.io"))
 }
 
 /// Namespace of objects that name none.

@@ -138,7 +138,7 @@ impl<A: Audited> Watchdog<A> {
             for watched in list.items {
                 let version = watched.version();
                 // The watch has reported invalid objects.
-                let Ok(Some(object)) = watched.manifest.convert(defaults) else { continue };
+                let Ok(Some(object)) = watched.convert(defaults) else { continue };
                 unlisted.remove(&object.key());
                 objects.push((object, version));
             }

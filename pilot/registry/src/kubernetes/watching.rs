@@ -45,9 +45,7 @@ impl<M: Manifest> Watching<M> {
                 let (key, object) = self.convert(watched);
                 Some(object.map_or(Update::Delete(key), Update::Apply))
             }
-            Ok(Event::Delete(mut watched)) => {
-                Some(Update::Delete(watched.manifest.metadata().key()))
-            }
+            Ok(Event::Delete(watched)) => Some(Update::Delete(watched.key())),
             Err(error) => {
                 self.report(&error);
                 None
@@ -56,9 +54,9 @@ impl<M: Manifest> Watching<M> {
     }
 
     /// Converts an object. One that is invalid or of no use counts as absent.
-    fn convert(&self, mut watched: Watched<M>) -> (ObjectKey, Option<M::Object>) {
-        let key = watched.manifest.metadata().key();
-        let object = watched.manifest.convert(&self.defaults).unwrap_or_else(|error| {
+    fn convert(&self, watched: Watched<M>) -> (ObjectKey, Option<M::Object>) {
+        let key = watched.key();
+        let object = watched.convert(&self.defaults).unwrap_or_else(|error| {
             tracing::warn!("{error}; the mesh does not use it");
             None
         });

@@ -187,12 +187,12 @@ fn half_written_file_keeps_its_policies() {
     let all = all.join("---\n");
     let mut directory = Directory::new(ObjectDefaults::default());
     let first = update(&mut directory, &[("a.yaml", &all)]);
-    assert_eq!((first.policies.map(|all| all.len()), first.warnings), (Some(3), vec![]));
+    assert_eq!((first.istio.map(|all| all.len()), first.warnings), (Some(3), vec![]));
     for broken in [&all[..all.len() - 10], "", "kind: PeerAuth\n  x: ["] {
         let update = update(&mut directory, &[("a.yaml", &format!("{broken}{{"))]);
-        assert_eq!(update.policies, None, "{broken}");
+        assert_eq!(update.istio, None, "{broken}");
         assert!(update.warnings[0].ends_with("the file's last good content stays"), "{broken}");
     }
     let one = update(&mut directory, &[("a.yaml", &policy("a"))]);
-    assert_eq!(one.policies.map(|all| all.len()), Some(1));
+    assert_eq!(one.istio.map(|all| all.len()), Some(1));
 }

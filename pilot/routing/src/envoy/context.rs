@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 use std::sync::{Arc, OnceLock};
 
+use mesh::istio_kinds::AUTHORIZATION_POLICY;
 use pilot_registry::hostname::Hostname;
 use pilot_registry::names::{NameTable, name_table};
 use pilot_registry::service::{Resolution, Service};
@@ -11,6 +12,7 @@ use pilot_registry::snapshot::Snapshot;
 use pilot_registry::workload::InboundTarget;
 
 use super::listeners::outbound::OutboundPlan;
+use crate::authorization_policy::AuthorizationPolicies;
 use crate::peer_authentication::{PeerAuthentications, WorkloadModes};
 use crate::scope::{AliasTarget, Scope};
 use crate::view::{MeshView, ProxyView};
@@ -25,6 +27,8 @@ pub struct Context<'a> {
     pub(super) scope: Scope,
     pub(super) modes: WorkloadModes,
     pub(super) targets: Vec<InboundTarget>,
+    /// Policy by which the workload takes no connection.
+    closed_by: Option<Origin>,
     outbound: OnceLock<OutboundPlan>,
     aliases: OnceLock<BTreeMap<Hostname, Vec<Hostname>>>,
     names: OnceLock<Arc<NameTable>>,
@@ -45,6 +49,7 @@ impl<'a> Context<'a> {
         snapshot: &'a Snapshot,
         mesh: &'a MeshView,
         policies: &'a PeerAuthentications,
+        authorization: &AuthorizationPolicies,
         proxy: &'a ProxyView,
     ) -> Self {
         let by_address = || {
@@ -54,6 +59,8 @@ impl<'a> Context<'a> {
         let workload = snapshot.workload(&proxy.namespace, &proxy.pod).or_else(by_address);
         let labels = workload.map_or(&proxy.labels, |workload| &workload.labels);
         let targets = workload.map(|workload| snapshot.inbound_targets(workload));
+        let root_namespace = &mesh.root_namespace;
+        let closing = authorization.closing(root_namespace, snapshot, &proxy.namespace, labels);
         Self {
             snapshot,
             mesh,
@@ -62,6 +69,9 @@ impl<'a> Context<'a> {
             scope: Scope::new(snapshot, proxy.namespace.clone()),
             modes: policies.modes(&proxy.namespace, labels),
             targets: targets.unwrap_or_default(),
+            closed_by: closing
+                .filter(|_| proxy.captures())
+                .map(|it| Origin::new(AUTHORIZATION_POLICY.kind, &it.namespace, &it.name)),
             outbound: OnceLock::new(),
             aliases: OnceLock::new(),
             names: OnceLock::new(),
@@ -105,6 +115,11 @@ impl<'a> Context<'a> {
     /// Ports of the proxy's workload to which services lead.
     pub fn targets(&self) -> &[InboundTarget] {
         &self.targets
+    }
+
+    /// Policy by which the workload takes no connection, since it is not enforced.
+    pub fn closed_by(&self) -> Option<&Origin> {
+        self.closed_by.as_ref()
     }
 
     /// Ports on which the application takes connections through the proxy, each with its oldest

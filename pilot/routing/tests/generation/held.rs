@@ -15,23 +15,27 @@ const SERVER: &str = V4.server;
 const RAW: &str = "10.96.0.7";
 
 /// Two pods, and the worlds of their proxies.
-struct Mesh {
+pub(crate) struct Mesh {
     worlds: [World; 2],
-    pods: Pods,
+    pub(crate) pods: Pods,
 }
 
 type Change = fn(&mut World);
 
 impl Mesh {
     fn start(change: impl Fn(&mut World)) -> Result<Self> {
-        let (mut client, mut server) = V4.worlds("REDIRECT", Permissive);
+        Self::start_with("REDIRECT", change)
+    }
+
+    pub(crate) fn start_with(interception: &str, change: impl Fn(&mut World)) -> Result<Self> {
+        let (mut client, mut server) = V4.worlds(interception, Permissive);
         change(&mut client);
         change(&mut server);
         let pods = Pods::start(&client, &server)?;
         Ok(Self { worlds: [client, server], pods })
     }
 
-    fn change(&mut self, change: impl Fn(&mut World)) -> Result<()> {
+    pub(crate) fn change(&mut self, change: impl Fn(&mut World)) -> Result<()> {
         let [client, server] = &mut self.worlds;
         for (world, pod) in [(client, &mut self.pods.client), (server, &mut self.pods.server)] {
             change(world);

@@ -6,6 +6,7 @@
 mod access_log;
 mod calls;
 mod cases;
+mod closed;
 mod consistency;
 mod headless;
 mod held;

@@ -17,6 +17,7 @@ use pilot_registry::service::{
 use pilot_registry::slice::{Condition, Slice, SliceEndpoint, SlicePort};
 use pilot_registry::snapshot::Snapshot;
 use pilot_registry::workload::Workload;
+use pilot_routing::authorization_policy::{AuthorizationPolicies, AuthorizationPolicy, Selection};
 use pilot_routing::envoy::clusters::Clusters;
 use pilot_routing::envoy::context::Context;
 use pilot_routing::envoy::endpoints::Endpoints;
@@ -35,6 +36,7 @@ pub(crate) struct World {
     pub(crate) pods: Vec<Pod>,
     pub(crate) mesh: MeshView,
     pub(crate) policies: Vec<PeerAuthentication>,
+    pub(crate) authorization: Vec<AuthorizationPolicy>,
     pub(crate) proxy: ProxyView,
 }
 
@@ -76,6 +78,7 @@ impl World {
             pods: Vec::new(),
             mesh: MeshView::new(&MeshConfig::parse("").unwrap()).unwrap(),
             policies: Vec::new(),
+            authorization: Vec::new(),
             proxy,
         }
     }
@@ -201,6 +204,15 @@ impl World {
         });
     }
 
+    /// Adds an `AuthorizationPolicy` for the pods of an application in `shop`.
+    pub(crate) fn authorize(&mut self, app: &str) {
+        self.authorization.push(AuthorizationPolicy {
+            namespace: "shop".into(),
+            name: "deny".into(),
+            selection: Selection::Labels(labels(&[("app", app)])),
+        });
+    }
+
     pub(crate) fn snapshot(&self) -> Snapshot {
         Index::from_events([
             Event::Services(Update::Replace(self.services.clone())),
@@ -215,7 +227,8 @@ impl World {
         let snapshot = self.snapshot();
         let root = self.mesh.root_namespace.clone();
         let policies = PeerAuthentications::new(&root, self.policies.clone());
-        work(&Context::new(&snapshot, &self.mesh, &policies, &self.proxy))
+        let authorization = AuthorizationPolicies::new(self.authorization.clone());
+        work(&Context::new(&snapshot, &self.mesh, &policies, &authorization, &self.proxy))
     }
 
     /// Generates all resources of the proxy.

@@ -13,7 +13,7 @@ use pilot_registry::protocol::{Protocol, ProtocolClass};
 use pilot_xds::session::Reference;
 
 use super::super::access_log::logs_of_rejections;
-use super::super::context::Context;
+use super::super::context::{Context, Origin};
 use super::super::filters::{Direction, HttpOptions, Routes, connection_manager, tcp_proxy};
 use super::super::message::{duration, number, switch};
 use super::super::routes::inbound_routes;
@@ -39,6 +39,8 @@ pub struct InboundInputs {
     detection_timeout: Duration,
     /// True if the inspector for HTTP tells at once what is no method of HTTP.
     inspects_by_method: bool,
+    /// Policy that is not enforced: no connection is taken.
+    closed_by: Option<Origin>,
 }
 
 /// Port of the application.
@@ -80,10 +82,14 @@ impl InboundInputs {
             access_log: context.mesh.access_log.clone(),
             detection_timeout: context.mesh.detection_timeout,
             inspects_by_method: proxy.inspects_by_method,
+            closed_by: context.closed_by().cloned(),
         })
     }
 
     pub(super) fn references(&self) -> Vec<Reference> {
+        if self.closed_by.is_some() {
+            return vec![to_cluster(names::BLACK_HOLE)];
+        }
         let served = self.ports.iter().filter(|(_, port)| port.service_port.is_some());
         let served = served.map(|(number, _)| names::inbound(*number));
         let fixed = [names::BLACK_HOLE, names::INBOUND_PASSTHROUGH].map(str::to_owned);
@@ -92,9 +98,33 @@ impl InboundInputs {
 
     pub(super) fn build(&self) -> Listener {
         let name = names::VIRTUAL_INBOUND;
-        let log = self.access_log.as_deref();
         let built =
             listener(name.to_owned(), &self.addresses, self.port, TrafficDirection::Inbound);
+        let (filter_chains, inspectors) = match &self.closed_by {
+            Some(policy) => (vec![self.refusal(policy)], Vec::new()),
+            None => (self.chains(), self.inspectors().collect()),
+        };
+        let source = self.is_transparent.then(inspectors::original_source);
+        let filters = [inspectors::original_destination()].into_iter().chain(source);
+        Listener {
+            filter_chains,
+            listener_filters: filters.chain(inspectors).collect(),
+            listener_filters_timeout: duration(self.detection_timeout),
+            continue_on_listener_filters_timeout: true,
+            access_log: logs_of_rejections(self.access_log.as_deref()),
+            transparent: self.is_transparent.then(|| switch(true)).flatten(),
+            ..built
+        }
+    }
+
+    /// The only chain of a workload that takes no connection. Its name is the reason.
+    fn refusal(&self, policy: &Origin) -> FilterChain {
+        let log = self.access_log.as_deref();
+        let black_hole = tcp_proxy(names::BLACK_HOLE, names::BLACK_HOLE, false, log);
+        chain(&format!("closed by {policy}"), vec![black_hole])
+    }
+
+    fn chains(&self) -> Vec<FilterChain> {
         let black_hole = tcp_proxy(names::BLACK_HOLE, names::BLACK_HOLE, false, None);
         // A connection to the listener's own port would come back for ever.
         let guard = FilterChain {
@@ -107,17 +137,7 @@ impl InboundInputs {
             let rules = rules(port.class, port.mode);
             rules.into_iter().map(move |rule| self.chain(number, port, &rule))
         });
-        let source = self.is_transparent.then(inspectors::original_source);
-        let filters = [inspectors::original_destination()].into_iter().chain(source);
-        Listener {
-            filter_chains: [guard].into_iter().chain(chains).collect(),
-            listener_filters: filters.chain(self.inspectors()).collect(),
-            listener_filters_timeout: duration(self.detection_timeout),
-            continue_on_listener_filters_timeout: true,
-            access_log: logs_of_rejections(log),
-            transparent: self.is_transparent.then(|| switch(true)).flatten(),
-            ..built
-        }
+        [guard].into_iter().chain(chains).collect()
     }
 
     /// Inspectors. Envoy wants the one for HTTP after the one for TLS.

@@ -85,7 +85,8 @@ impl Generator for Listeners {
                 let services = services.filter_map(|it| context.snapshot.service(&it.service));
                 let services = services.map(|service| Origin::service(service));
                 let own = [Origin::mesh(), context.origin_of_workload()];
-                services.chain(own).chain(context.origins_of_modes()).collect()
+                let policies = context.origins_of_modes().chain(context.closed_by().cloned());
+                services.chain(own).chain(policies).collect()
             }
             _ => context.outbound().origins(context, name),
         }
