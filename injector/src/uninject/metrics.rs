@@ -56,6 +56,9 @@ pub(super) fn restore(
             annotations.insert(key.to_owned(), value.into());
         }
     }
+    if let Some(scheme) = config["scheme"].as_str() {
+        annotations.insert(key::PROMETHEUS_SCHEME.to_owned(), scheme.into());
+    }
     if targets.is_empty() {
         return;
     }

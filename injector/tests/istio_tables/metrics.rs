@@ -21,6 +21,12 @@ fn prometheus_annotations_point_to_the_agent() {
             Some(merged),
             Some(json!({"scrape": "true", "path": "/m", "port": "8080"})),
         ),
+        // The field is not Istio's, whose agent would fail to read this port.
+        (
+            json!({"prometheus.io/port": "8443", "prometheus_io/scheme": "HTTPS"}),
+            Some(merged),
+            Some(json!({"scrape": "", "path": "", "port": "8443", "scheme": "https"})),
+        ),
         (json!({"prometheus.io/scrape": "false"}), None, None),
         (json!({"prometheus.istio.io/merge-metrics": "false"}), None, None),
         (json!({"prometheus.istio.io/merge-metrics": "true"}), Some(merged), None),
@@ -61,7 +67,13 @@ fn prometheus_annotations_point_to_the_agent() {
             let left = found.as_object().unwrap().keys();
             let left: Vec<_> =
                 left.filter(|key| key.contains("prometheus") && !key.contains("merge")).collect();
-            assert_eq!(left, ["prometheus.io/path", "prometheus.io/port", "prometheus.io/scrape"]);
+            let mut written = vec!["prometheus.io/path", "prometheus.io/port"];
+            if annotations["prometheus_io/scheme"].is_string() {
+                assert_eq!(at("scheme"), Some("http"), "{annotations}");
+                written.push("prometheus.io/scheme");
+            }
+            written.push("prometheus.io/scrape");
+            assert_eq!(left, written, "{annotations}");
         } else {
             for key in ["port", "path"] {
                 assert_eq!(found[format!("prometheus.io/{key}")], Value::Null, "{annotations}");

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::inject::computed_env::{SCRAPE_CONFIG, put_env};
 use crate::istio::scrape_settings::{
-    PATH, PORT, SCRAPE, SETTINGS, TARGETS, find_setting, is_label, parse_targets,
+    PATH, PORT, SCHEME, SCRAPE, SETTINGS, TARGETS, find_setting, is_label, parse_targets,
 };
 use crate::json::change::Draft;
 use crate::json::short;
@@ -32,7 +32,8 @@ pub fn merge(
     let is_configured = reinjected && metrics.are_configured(draft.value());
     let status_port = mesh.default_config.status_port();
     let of_labels = |names: &[&str]| -> Vec<String> {
-        let keys = annotations.keys().filter(|key| !WRITTEN.contains(&key.as_str()));
+        let is_written = |key: &str| WRITTEN.contains(&key) || key == key::PROMETHEUS_SCHEME;
+        let keys = annotations.keys().filter(|key| !is_written(key));
         keys.filter(|key| names.iter().any(|name| is_label(key, name))).cloned().collect()
     };
     if metrics.is_merged(status_port) {
@@ -48,14 +49,20 @@ pub fn merge(
     if !problems.is_empty() {
         return Err(problems);
     }
-    let obsolete = of_labels(&SETTINGS);
+    let mut obsolete = of_labels(&SETTINGS);
+    let is_secure = metrics.is_secure;
+    if is_secure {
+        obsolete.extend(of_labels(&[SCHEME]));
+    }
     let config = metrics.config().filter(|_| !is_configured && find_proxy(draft.value()).is_some());
     if let Some(config) = config {
         put_env(draft, SCRAPE_CONFIG, &config);
     }
     remove(draft, &obsolete);
     let status_port = status_port.to_string();
-    for (key, value) in WRITTEN.into_iter().zip([&*status_port, WRITTEN_PATH, "true"]) {
+    let written = WRITTEN.into_iter().zip([&*status_port, WRITTEN_PATH, "true"]);
+    // The agent's page is plain.
+    for (key, value) in written.chain(is_secure.then_some((key::PROMETHEUS_SCHEME, "http"))) {
         draft.set(&["metadata".into(), "annotations".into(), key.into()], value.into());
     }
     Ok(())
@@ -81,6 +88,8 @@ struct Metrics<'a> {
     scrape: &'a str,
     path: &'a str,
     port: Option<(&'a str, &'a str)>,
+    /// True if the application's port expects TLS.
+    is_secure: bool,
     targets: Vec<(String, String)>,
     given_targets: (&'a str, &'a str),
 }
@@ -99,7 +108,8 @@ impl<'a> Metrics<'a> {
         let given_targets = setting(TARGETS).unwrap_or_default();
         let targets = parse_targets(given_targets.1).unwrap_or_default();
         let (scrape, path, port) = (text(SCRAPE), text(PATH), setting(PORT));
-        Some(Self { scrape, path, port, targets, given_targets })
+        let is_secure = text(SCHEME).eq_ignore_ascii_case("https");
+        Some(Self { scrape, path, port, is_secure, targets, given_targets })
     }
 
     /// True if the annotations already point to the agent.
@@ -147,8 +157,8 @@ impl<'a> Metrics<'a> {
         problems.map(of_targets).collect()
     }
 
-    /// Returns Istio's `PrometheusScrapeConfiguration` as JSON in the order of its fields; `None`
-    /// if all of them are empty.
+    /// Returns Istio's `PrometheusScrapeConfiguration` as JSON in the order of its fields, and
+    /// `scheme`, which is of this project; `None` if all fields of Istio are empty.
     fn config(&self) -> Option<String> {
         let own = (self.port.map_or("", |(_, port)| port), self.path);
         let first = self.targets.first().map(|(port, path)| (&**port, &**path));
@@ -159,6 +169,9 @@ impl<'a> Metrics<'a> {
         let [scrape, path, port] =
             [self.scrape, path, port].map(|text| Value::from(text).to_string());
         let mut config = format!("{{\"scrape\":{scrape},\"path\":{path},\"port\":{port}");
+        if self.is_secure {
+            config.push_str(",\"scheme\":\"https\"");
+        }
         if !self.targets.is_empty() {
             config.push_str(",\"targets\":");
             config.push_str(&self.targets().to_string());

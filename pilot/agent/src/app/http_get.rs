@@ -22,9 +22,12 @@ pub(super) struct HttpGet {
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
+/// Scheme of a request to the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scheme {
+pub enum Scheme {
+    /// Plaintext.
     Http,
+    /// TLS, without verification.
     Https,
 }
 

@@ -18,13 +18,13 @@ use thiserror::Error;
 
 pub use dial::Dialer;
 pub use grpc::HealthError;
+pub use http_get::Scheme;
 pub(crate) use location::escape;
 pub use redirect::redirect_within;
 pub use table::{EntryError, ProbeTable, ProbeTableError};
-pub use tls::TlsSetupError;
+pub use tls::{TlsSetupError, UnverifiedTls};
 
 use table::{Action, Entry};
-use tls::UnverifiedTls;
 
 /// Client of the application, with the probes and handlers that it may send.
 #[derive(Debug)]

@@ -79,18 +79,16 @@ impl Redirect {
     }
 }
 
-/// Returns the path of a redirect to the same port of the same host, over plain HTTP.
+/// Returns the path of a redirect to the same port of the same host, with the same scheme.
 pub fn redirect_within<T>(
     answer: &Response<T>,
     host: &str,
-    port: u16,
+    (scheme, port): (Scheme, u16),
     path: &PathAndQuery,
 ) -> Option<PathAndQuery> {
-    let target = Target::new(Scheme::Http, port, path.clone());
+    let target = Target::new(scheme, port, path.clone());
     match Redirect::classify(answer, &target, host) {
-        Redirect::Within(next) if next.scheme == Scheme::Http && next.port == port => {
-            Some(next.path)
-        }
+        Redirect::Within(next) if next.scheme == scheme && next.port == port => Some(next.path),
         _ => None,
     }
 }

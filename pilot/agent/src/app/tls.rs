@@ -15,7 +15,7 @@ use tokio_rustls::client::TlsStream;
 use super::ProbeError;
 
 /// TLS client that accepts every server certificate.
-pub(super) struct UnverifiedTls(TlsConnector);
+pub struct UnverifiedTls(TlsConnector);
 
 impl std::fmt::Debug for UnverifiedTls {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -24,7 +24,8 @@ impl std::fmt::Debug for UnverifiedTls {
 }
 
 impl UnverifiedTls {
-    pub(super) fn new() -> Result<Self, TlsSetupError> {
+    /// Returns a client without a certificate of its own.
+    pub fn new() -> Result<Self, TlsSetupError> {
         let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(TlsSetupError)?
@@ -36,10 +37,7 @@ impl UnverifiedTls {
     }
 
     /// Completes the handshake and returns the encrypted stream.
-    pub(super) async fn handshake(
-        &self,
-        stream: TcpStream,
-    ) -> Result<TlsStream<TcpStream>, ProbeError> {
+    pub async fn handshake(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>, ProbeError> {
         // The name is only a form: neither sent nor verified.
         let unknown = IpAddr::from(Ipv4Addr::UNSPECIFIED);
         let address = stream.peer_addr().map_or(unknown, |peer| peer.ip());

@@ -21,7 +21,7 @@ use super::page::{PIECE, PageBody, PageWriter, ReaderGone};
 use super::scrape_request::{LONGEST, ScrapeRequest, TEXT};
 use super::targets::ScrapeTarget;
 use crate::admin::{Admin, AdminError};
-use crate::app::{Dialer, ProbeError, redirect_within};
+use crate::app::{Dialer, ProbeError, Scheme, TlsSetupError, UnverifiedTls, redirect_within};
 use crate::connections::{ConnectionLimits, ConnectionSlot, Connections, RequestInProgress};
 use crate::http::{FullBody, send};
 
@@ -30,6 +30,7 @@ use crate::http::{FullBody, send};
 pub struct Scraper {
     admin: Option<Admin>,
     dialer: Dialer,
+    tls: UnverifiedTls,
     targets: Mutex<Arc<[ScrapeTarget]>>,
     registry: Arc<Registry>,
     metrics: Metrics,
@@ -52,11 +53,12 @@ impl Scraper {
         admin: Option<Admin>,
         dialer: Dialer,
         targets: Vec<ScrapeTarget>,
-    ) -> Self {
+    ) -> Result<Self, TlsSetupError> {
         let running = Connections::new(SCRAPE_LIMITS);
         let targets = Mutex::new(targets.into());
         let failures = FailureLog::default();
-        Self { admin, dialer, targets, registry, metrics, failures, running }
+        let tls = UnverifiedTls::new()?;
+        Ok(Self { admin, dialer, tls, targets, registry, metrics, failures, running })
     }
 
     /// Sets the application's targets of later scrapes.
@@ -151,8 +153,9 @@ impl Scraper {
     ) -> Result<TargetAnswer, ScrapeError> {
         let mut path = request.path(&target.path);
         for _ in 0..REDIRECT_LIMIT {
-            let response = self.get(target.port, &path, request).await?;
-            if let Some(next) = redirect_within(&response, "localhost", target.port, &path) {
+            let place = (target.scheme, target.port);
+            let response = self.get(place, &path, request).await?;
+            if let Some(next) = redirect_within(&response, "localhost", place, &path) {
                 path = next;
                 continue;
             }
@@ -169,7 +172,7 @@ impl Scraper {
 
     async fn get(
         &self,
-        port: u16,
+        (scheme, port): (Scheme, u16),
         path: &PathAndQuery,
         request: &ScrapeRequest,
     ) -> Result<Response<Incoming>, ScrapeError> {
@@ -180,7 +183,11 @@ impl Scraper {
         let host = HeaderValue::try_from(format!("localhost:{port}"));
         get.headers_mut().extend(host.ok().map(|host| (HOST, host)));
         get.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        send(stream, get).await.map_err(ScrapeError::Exchange)
+        let answer = match scheme {
+            Scheme::Http => send(stream, get).await,
+            Scheme::Https => send(self.tls.handshake(stream).await?, get).await,
+        };
+        answer.map_err(ScrapeError::Exchange)
     }
 
     async fn stream(

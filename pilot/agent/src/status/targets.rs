@@ -9,13 +9,15 @@ use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::app::escape;
+use crate::app::{Scheme, escape};
 use crate::config::StatusOptions;
 use crate::json_object::object;
 
 /// One page of the application's metrics.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ScrapeTarget {
+    /// Scheme of the page.
+    pub scheme: Scheme,
     /// Port of the application.
     pub port: u16,
     /// Path of the page.
@@ -60,8 +62,10 @@ impl ScrapeTarget {
         if options.prometheus_annotations.is_none() {
             return Ok(Vec::new());
         }
+        let scheme = scheme(&raw.scheme)
+            .ok_or_else(|| TargetError::new(SCHEME, TargetProblem::Scheme(raw.scheme.clone())))?;
         let port = if is_blank(&raw.port) { DEFAULT_PORT } else { &raw.port };
-        parse(PORT, port, &raw.path).map(|target| vec![target])
+        parse(PORT, port, &raw.path).map(|target| vec![Self { scheme, ..target }])
     }
 
     /// Returns a warning for each unknown field of the variable.
@@ -87,7 +91,8 @@ impl ScrapeTarget {
             path => format!("/{path}"),
         };
         let valid = PathAndQuery::try_from(escape(path.as_bytes()));
-        Ok(Self { port: number, path: valid.map_err(|_| TargetProblem::Path(path))? })
+        let scheme = Scheme::Http;
+        Ok(Self { scheme, port: number, path: valid.map_err(|_| TargetProblem::Path(path))? })
     }
 }
 
@@ -134,6 +139,9 @@ pub enum TargetProblem {
         /// Its owner.
         owner: &'static str,
     },
+    /// Unknown scheme.
+    #[error("{0:?} is not http or https")]
+    Scheme(String),
     /// Invalid path.
     #[error("{0:?} is not a path of a URL")]
     Path(String),
@@ -149,6 +157,9 @@ struct RawScrape {
     path: String,
     #[serde(default)]
     port: String,
+    /// Not a field of Istio's.
+    #[serde(default)]
+    scheme: String,
     #[serde(default)]
     targets: Vec<RawTarget>,
 }
@@ -166,6 +177,15 @@ fn check_number(targets: usize) -> Result<(), TargetError> {
     if targets > MOST_TARGETS { Err(TargetError::TooMany(targets)) } else { Ok(()) }
 }
 
+/// Parses a scheme; as for Prometheus, none is HTTP.
+fn scheme(text: &str) -> Option<Scheme> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "" | "http" => Some(Scheme::Http),
+        "https" => Some(Scheme::Https),
+        _ => None,
+    }
+}
+
 fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
@@ -175,8 +195,11 @@ const MOST_TARGETS: usize = 64;
 const TARGETS: &str = "prometheus.istio.io/scrape-targets";
 const PORT: &str = "prometheus.io/port";
 const PATH: &str = "prometheus.io/path";
-const FIELDS: Shape =
-    Shape::Keys("scrape path port", &[("targets", Shape::List(&Shape::Keys("port path", &[])))]);
+const SCHEME: &str = "prometheus.io/scheme";
+const FIELDS: Shape = Shape::Keys(
+    "scrape path port scheme",
+    &[("targets", Shape::List(&Shape::Keys("port path", &[])))],
+);
 const STATUS_PORT: &str = "the agent's status port";
 const DEFAULT_PORT: &str = "80";
 const DEFAULT_PATH: &str = "/metrics";
@@ -199,7 +222,11 @@ mod tests {
     fn parse(variable: Option<&str>, annotation: Option<&str>) -> Result<Vec<String>, String> {
         let targets = ScrapeTarget::parse_all(&options(variable, annotation))
             .map_err(|error| error.to_string())?;
-        Ok(targets.iter().map(|target| format!("{}{}", target.port, target.path)).collect())
+        let text = |target: &ScrapeTarget| {
+            let secure = if target.scheme == Scheme::Https { "https " } else { "" };
+            format!("{secure}{}{}", target.port, target.path)
+        };
+        Ok(targets.iter().map(text).collect())
     }
 
     #[test]
@@ -214,6 +241,9 @@ mod tests {
             (Some(r#"{"scrape":"true","path":"/m?x=y","port":"8080"}"#), None, &["8080/m?x=y"]),
             (Some(r#"{"scrape":"true","path":"m","port":""}"#), Some(" "), &["80/m"]),
             (Some(r#"{"path":"/a b?m[]={j=\"x\"}"}"#), None, &["80/a%20b?m[]=%7Bj=%22x%22%7D"]),
+            (Some(r#"{"port":"8443","scheme":"HTTPS"}"#), None, &["https 8443/metrics"]),
+            (Some(r#"{"port":"8080","scheme":"http"}"#), None, &["8080/metrics"]),
+            (Some(r#"{"scheme":"https","targets":[{"port":"81"}]}"#), None, &["81/metrics"]),
             (Some(r#"{"scrape":"false","port":"8080"}"#), Some("81"), &[]),
             (Some(targets), None, &["81/a", "82/metrics"]),
             (Some(targets), Some("90:/b"), &["90/b"]),
@@ -265,6 +295,7 @@ mod tests {
             (Some("x"), None, "ISTIO_PROMETHEUS_ANNOTATIONS: not a JSON object"),
             (Some("[]"), None, "ISTIO_PROMETHEUS_ANNOTATIONS: not a JSON object"),
             (Some(r#"{"port":"0"}"#), None, "annotation prometheus.io/port: \"0\" is not a port"),
+            (Some(r#"{"scheme":"h2c"}"#), None, "annotation prometheus.io/scheme: \"h2c\" is not"),
             (None, Some("x:/a"), "annotation prometheus.istio.io/scrape-targets: \"x\" is not"),
         ] {
             let error = parse(variable, annotation).unwrap_err();

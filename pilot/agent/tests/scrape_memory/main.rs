@@ -56,7 +56,7 @@ fn status(envoy: SocketAddr, application: SocketAddr) -> Status {
         Scraper::new(Arc::<Registry>::default(), Metrics::default(), admin, dialer, targets);
     Status {
         app: App::new(ProbeTable::default(), dialer).unwrap(),
-        scraper: Arc::new(scraper),
+        scraper: Arc::new(scraper.unwrap()),
         envoy: None,
         names: None,
         health: Arc::default(),

@@ -121,13 +121,9 @@ fn status(
     metrics.register(&mut registry);
     Status {
         app: App::new(ProbeTable::parse(probers).unwrap(), dialer).unwrap(),
-        scraper: Arc::new(Scraper::new(
-            Arc::new(registry),
-            metrics,
-            admin.clone(),
-            dialer,
-            targets,
-        )),
+        scraper: Arc::new(
+            Scraper::new(Arc::new(registry), metrics, admin.clone(), dialer, targets).unwrap(),
+        ),
         envoy: admin.map(|admin| ServingEnvoy { admin, epoch }),
         names: settings.names.map(|received| Arc::new(NamesFixture(received)) as Arc<dyn Names>),
         health,
