@@ -17,6 +17,7 @@ mod paths;
 mod pods;
 mod policies;
 mod proxy;
+mod reports;
 mod server;
 mod tables;
 mod world;
