@@ -18,6 +18,7 @@ main() {
     [[ -z $lacks ]] || die "$lacks"
     target_dir=$(realpath -m "${CARGO_TARGET_DIR:-target}")
     set_flags "$target_dir"
+    set_commit
     use_linker "$target"
     build "$target" --release --package injector --package istioctl --package pilot-discovery --package webhook-certs
     # A static program relocates itself; packed, the list of places is 1 % of its size.
@@ -76,6 +77,15 @@ set_flags() {
     export RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static"
     RUSTFLAGS+=" --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo --remap-path-prefix=$1=/target"
     RUSTFLAGS+=" --remap-path-prefix=$sysroot/lib/rustlib/src/rust=/rustc/$commit"
+}
+
+# `version` of each program names it. A tree without git has none.
+set_commit() {
+    local commit
+    [[ -z ${OUTRIGGER_COMMIT:-} ]] || return 0
+    commit=$(git rev-parse HEAD 2>/dev/null) || return 0
+    [[ -z $(git status --porcelain) ]] || commit+=-dirty
+    export OUTRIGGER_COMMIT=$commit
 }
 
 build() {

@@ -42,6 +42,14 @@ pub fn main(
     }
 }
 
+/// Writes the version of the program, for people.
+pub fn print_version(mut output: impl Write) -> ExitCode {
+    match writeln!(output, "istio-cni {}", program_version::text()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
 /// Error of a call, and the version in which it is written.
 struct FailedCall {
     version: String,

@@ -17,11 +17,11 @@ use crate::proxy_status::ProxyStatus;
 use crate::tag::Tag;
 use crate::uninject::Uninject;
 use crate::version::Version;
-use crate::{Failure, Streams, VERSION};
+use crate::{Failure, Streams};
 
 /// Adds Istio's sidecar to Kubernetes manifests, and inspects a cluster's pods and proxies.
 #[derive(Debug, Parser)]
-#[command(name = "istioctl", version = VERSION, arg_required_else_help = true)]
+#[command(name = "istioctl", version = program_version::title(), arg_required_else_help = true)]
 #[command(next_help_heading = SHARED)]
 pub(super) struct Cli {
     #[command(subcommand)]

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, ensure};
 use clap::Args;
-use injector::manifest::PodTemplateRule;
+use documents::yaml;
+use injector::manifest::{Document, PodTemplateRule};
 
 use crate::output_flags::Destination;
 use crate::printable::Printable;
@@ -64,6 +65,14 @@ impl InputFlags {
     ) -> Result<Vec<InputFile>, Vec<anyhow::Error>> {
         let (files, errors) = read("--filename ", &self.filename, self.recursive, streams);
         if errors.is_empty() { Ok(files) } else { Err(errors) }
+    }
+
+    /// Reads the files as [`Self::read`] does, for a command that does not write them.
+    pub(crate) fn read_only(
+        &self,
+        streams: &mut Streams<'_>,
+    ) -> Result<Vec<InputFile>, Vec<anyhow::Error>> {
+        Ok(self.read(streams)?.into_iter().map(InputFile::indented).collect())
     }
 }
 
@@ -130,6 +139,14 @@ impl InputFile {
         let ends_in_cr = lines.contains('\r') && !lines.contains('\n');
         ensure!(!ends_in_cr, "{file}: its lines end with CR alone{NEW_LINES}");
         Ok(file)
+    }
+
+    /// Returns the file for reading alone: a quoted string may continue in any column, as for Go's
+    /// parser, and such lines are indented. Their numbers stay.
+    pub(crate) fn indented(self) -> Self {
+        let documents = Document::split(&self.text).into_iter();
+        let texts = documents.map(|it| yaml::indented(it.text).unwrap_or_else(|| it.text.into()));
+        Self { text: texts.collect(), path: self.path }
     }
 }
 

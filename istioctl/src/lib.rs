@@ -135,6 +135,3 @@ impl Failure {
 
 const NO_ANSWER: &str = "\n  hint: check that the API server runs and is reachable from here; \
                          --kubeconfig and --context select another cluster";
-
-/// The version in the form of every output.
-const VERSION: &str = concat!("Outrigger ", env!("CARGO_PKG_VERSION"));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use injector::cluster::error::ClusterError;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -54,6 +54,20 @@ impl PodTarget {
             _ => running_pod(client, self.kind, namespace, name).await?,
         };
         Ok(NamedPod { namespace: namespace.to_owned(), name })
+    }
+}
+
+impl PodTarget {
+    /// Returns the pod of a target that names one itself, for a command without a cluster.
+    pub(super) fn without_cluster(&self, namespace: &str) -> anyhow::Result<NamedPod> {
+        let (name, namespace) = self.name_and_namespace(namespace);
+        ensure!(
+            self.kind.template.is_empty(),
+            "{} {name}: without a cluster, the pods of a workload are not known; hint: name the pod",
+            self.kind.title
+        );
+        ensure!(!namespace.is_empty(), "pod {name}: no namespace; hint: {name}.NAMESPACE");
+        Ok(NamedPod { namespace: namespace.to_owned(), name: name.to_owned() })
     }
 }
 

@@ -1,16 +1,15 @@
 //! `istioctl proxy-status`: the proxies that are connected, and whether they use what was sent.
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use clap::Args;
-use kube::Client;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, ClusterClient};
+use crate::cluster::ClusterClient;
 use crate::control_plane::{DebugPages, Page};
 use crate::output::Form;
 use crate::pod_target::PodTarget;
 use crate::table::table;
-use crate::{Failure, Streams, cluster, output};
+use crate::{Failure, Streams, output};
 
 /// Show the proxies that are connected to the control plane, and whether they are up to date
 ///
@@ -19,6 +18,7 @@ use crate::{Failure, Streams, cluster, output};
 /// takes no inbound connection, since an AuthorizationPolicy selects it, whose rules are not enforced.
 #[expect(clippy::doc_markdown, reason = "it is shown as help, where backticks only disturb")]
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct ProxyStatus {
     /// A pod, as NAME.NAMESPACE, or NAME with -n; deployment/NAME is a pod of it that runs [default:
     /// all]
@@ -40,10 +40,13 @@ impl ProxyStatus {
         cluster_client: ClusterClient<'_>,
         streams: &mut Streams<'_>,
     ) -> Result<(), Failure> {
-        let asked = cluster::ask(cluster_client.flags, async |Cluster { client, name }| {
-            self.ask(client, cluster_client).await.context(name)
-        });
-        let (pod, pages) = asked.map_err(Failure::from_error)?;
+        let (pod, pages) = self.pages.run(cluster_client, async |source| {
+            let pod = match &self.pod {
+                Some(pod) => Some(source.proxy(pod, cluster_client.namespace).await?.to_string()),
+                None => None,
+            };
+            Ok((pod, source.ask("/debug/syncz").await?))
+        })?;
         let (mut proxies, mut errors) = (Vec::new(), Vec::new());
         for Page { pod, content } in pages {
             match content {
@@ -65,20 +68,6 @@ impl ProxyStatus {
             errors.push(anyhow!("{pod} is not connected to the control plane"));
         }
         if errors.is_empty() { Ok(()) } else { Err(Failure::Errors(errors)) }
-    }
-
-    /// Asks each pod of the control plane. Returns the name of the pod's proxy, too.
-    async fn ask(
-        &self,
-        client: Client,
-        cluster_client: ClusterClient<'_>,
-    ) -> anyhow::Result<(Option<String>, Vec<Page>)> {
-        let pod = match &self.pod {
-            Some(target) => Some(target.pod(&client, cluster_client.namespace).await?.to_string()),
-            None => None,
-        };
-        let pages = self.pages.ask(client, cluster_client.control_plane, "/debug/syncz").await?;
-        Ok((pod, pages))
     }
 }
 
@@ -175,6 +164,12 @@ fn object(proxy: &Proxy) -> Value {
     }
     object
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  istioctl proxy-status
+  istioctl proxy-status web-1.shop
+  istioctl proxy-status --debug-address 127.0.0.1:8080";
 
 const HEADER: &[&str] = &["NAME", "CDS", "LDS", "EDS", "RDS", "CONTROL PLANE"];
 

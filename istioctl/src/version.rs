@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::{self, Cluster, ClusterClient};
 use crate::mesh_versions::MeshVersions;
-use crate::{Failure, Streams, VERSION, output};
+use crate::{Failure, Streams, output};
 
 /// Print the versions of this program, of the control plane and of the proxies
 ///
@@ -95,7 +95,7 @@ impl Version {
 
     /// Returns the lines about this program.
     fn own_lines(&self) -> String {
-        let mut text = format!("client version: {VERSION}\n");
+        let mut text = format!("client version: {}\n", program_version::title());
         if !self.is_short() {
             let [init, proxy] = built_in_images();
             let _ = writeln!(text, "built-in images: istio-init {init}, istio-proxy {proxy}");
@@ -117,7 +117,11 @@ impl Version {
     }
 
     fn document(&self, versions: Option<&MeshVersions>) -> Value {
-        let mut document = json!({"clientVersion": {"version": VERSION, "tag": TAG}});
+        let mut document = json!({"clientVersion": {
+            "version": program_version::title(),
+            "tag": program_version::NUMBER,
+            "gitRevision": program_version::COMMIT,
+        }});
         if !self.is_short() {
             let [init, proxy] = built_in_images();
             document["builtInImages"] = json!({"istio-init": init, "istio-proxy": proxy});
@@ -158,8 +162,6 @@ fn built_in_images() -> [String; 2] {
     let proxy = format!("{}/{}:{}", &*global.hub, &*global.proxy.image, &*global.tag);
     [(*global.proxy_init.image).to_owned(), proxy]
 }
-
-const TAG: &str = env!("CARGO_PKG_VERSION");
 
 /// Time after which a cluster counts as unreachable.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);

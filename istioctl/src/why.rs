@@ -2,16 +2,15 @@
 
 use std::fmt::Write as _;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use clap::Args;
-use kube::Client;
 use serde_json::Value;
 
-use crate::cluster::{Cluster, ClusterClient};
-use crate::control_plane::{DebugPages, Page};
+use crate::cluster::ClusterClient;
+use crate::control_plane::DebugPages;
 use crate::output::Form;
-use crate::pod_target::{NamedPod, PodTarget};
-use crate::{Failure, Streams, cluster, output};
+use crate::pod_target::PodTarget;
+use crate::{Failure, Streams, output};
 
 /// Show the objects that a resource of a proxy was made from
 #[derive(Debug, Args)]
@@ -36,10 +35,13 @@ impl Why {
         cluster_client: ClusterClient<'_>,
         streams: &mut Streams<'_>,
     ) -> Result<(), Failure> {
-        let asked = cluster::ask(cluster_client.flags, async |Cluster { client, name }| {
-            self.ask(client, cluster_client).await.context(name)
-        });
-        let (proxy, pages) = asked.map_err(Failure::from_error)?;
+        let (proxy, pages) = self.pages.run(cluster_client, async |source| {
+            let proxy = source.proxy(&self.proxy, cluster_client.namespace).await?;
+            let query = form_urlencoded::Serializer::new(String::new())
+                .extend_pairs([("proxy", proxy.to_string().as_str()), ("resource", &self.resource)])
+                .finish();
+            Ok((proxy, source.ask(&format!("/debug/why?{query}")).await?))
+        })?;
         let mut errors = Vec::new();
         // One replica has the proxy's stream; the others do not know it.
         for page in pages {
@@ -59,21 +61,6 @@ impl Why {
             }
         }
         Err(Failure::Errors(errors))
-    }
-
-    /// Asks the control plane about the proxy of the pod.
-    async fn ask(
-        &self,
-        client: Client,
-        cluster_client: ClusterClient<'_>,
-    ) -> anyhow::Result<(NamedPod, Vec<Page>)> {
-        let proxy = self.proxy.pod(&client, cluster_client.namespace).await?;
-        let query = form_urlencoded::Serializer::new(String::new())
-            .extend_pairs([("proxy", proxy.to_string().as_str()), ("resource", &self.resource)])
-            .finish();
-        let path = format!("/debug/why?{query}");
-        let pages = self.pages.ask(client, cluster_client.control_plane, &path).await?;
-        Ok((proxy, pages))
     }
 }
 

@@ -305,7 +305,7 @@ fn request_timeout_ends_a_request_without_an_answer() {
 #[test]
 fn version_without_a_cluster_is_quick_and_succeeds() {
     let folder = Folder::new();
-    let own = "client version: Outrigger 0.1.0\n";
+    let own = format!("client version: {}\n", program_version::title());
     let ran = folder.run("istioctl", &["version"]);
     assert_eq!(text(&ran), format!("{own}exit 0\n"));
     // Nothing listens there.

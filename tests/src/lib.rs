@@ -41,6 +41,7 @@ pub mod programs;
 pub mod proxy;
 pub mod random;
 mod remains;
+pub mod report_files;
 pub mod run_folder;
 pub mod shown_command;
 pub mod signer;

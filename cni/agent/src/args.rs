@@ -15,7 +15,7 @@ use kube_access::{LogFilter, names};
 
 /// Install the CNI plugin istio-cni on a node, keep it installed, and repair pods that started without it
 #[derive(Clone, Debug, Parser)]
-#[command(name = "install-cni", version, args_override_self = true, after_help = EXIT_CODES)]
+#[command(name = "install-cni", version = program_version::text(), args_override_self = true, after_help = EXIT_CODES)]
 pub struct Arguments {
     /// Command; without one, the agent runs until it is terminated.
     #[command(subcommand)]
@@ -83,6 +83,8 @@ pub enum Command {
         #[arg(long)]
         uninstalled: bool,
     },
+    /// Print the version and the commit
+    Version,
 }
 
 /// Folders and files of the node.

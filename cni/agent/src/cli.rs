@@ -30,6 +30,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let done = match arguments.command {
         Some(Command::Uninstall { purge, wait }) => uninstall::uninstall(&arguments, purge)
             .and_then(|()| if wait { runtime()?.block_on(run::wait_for_end()) } else { Ok(()) }),
+        Some(Command::Version) => {
+            let line = writeln!(std::io::stdout(), "install-cni {}", program_version::text());
+            line.context("writing the version")
+        }
         Some(Command::Ready { uninstalled: true }) => uninstall::is_done(&arguments),
         Some(Command::Ready { uninstalled: false }) => run::ready(&arguments),
         None => {

@@ -50,7 +50,6 @@ pub(crate) fn parse_targets(text: &str) -> Option<Vec<(String, String)>> {
 pub(crate) const SCRAPE: &str = "prometheus_io_scrape";
 pub(crate) const PATH: &str = "prometheus_io_path";
 pub(crate) const PORT: &str = "prometheus_io_port";
-/// Prometheus connects by TLS if it is `https`.
 pub(crate) const SCHEME: &str = "prometheus_io_scheme";
 pub(crate) const TARGETS: &str = "prometheus_istio_io_scrape_targets";
 pub(crate) const SETTINGS: [&str; 4] = [SCRAPE, PATH, PORT, TARGETS];

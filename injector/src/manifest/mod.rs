@@ -15,6 +15,7 @@ mod pod_template;
 mod pod_template_rule;
 mod render;
 mod source;
+mod spelling;
 mod tree;
 mod unread;
 
@@ -27,8 +28,9 @@ use edit::Edited;
 pub use left_alone::LeftAlone;
 pub use pod_template::PodTemplate;
 pub use pod_template_rule::{PodTemplateRule, PodTemplateRuleError};
-use render::Style;
+use render::{BlockText, Style};
 use source::Source;
+use spelling::Spellings;
 use tree::{Node, NodeKind};
 
 use crate::kubernetes::workload::Workload;
@@ -260,17 +262,25 @@ impl<'a> Manifest<'a> {
         value: &Value,
         change: impl FnOnce(&mut Node),
     ) -> Result<String, ManifestError> {
-        let Some(mut root) = self.root.clone() else {
+        let Some(original) = &self.root else {
             return Err(ManifestError::Edit("the document is empty".to_owned()));
+        };
+        let mut root = original.clone();
+        // Without aliases nothing is written anew that stays.
+        let spellings = if self.ordinary {
+            Spellings::default()
+        } else {
+            Spellings::collect(original, &self.value, value)
         };
         let style = match self.role {
             Role::Item(style) => style,
             Role::BesideItems | Role::Whole => Style::detect(&self.source, &root),
         };
+        let block = BlockText { style, spellings: &spellings };
         change(&mut root);
         let problem = |error: YamlError| ManifestError::Edit(error.to_string());
         let Edited { text, certain } =
-            edit::edited(&self.source, style, &root, value).map_err(problem)?;
+            edit::edited(&self.source, block, &root, value).map_err(problem)?;
         if certain && self.ordinary {
             debug_assert_eq!(
                 yaml::parse_file(&text).as_ref(),

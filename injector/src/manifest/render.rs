@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use documents::yaml::{self, YamlError};
 use serde_json::Value;
-use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
 use super::source::Source;
+use super::spelling::Spellings;
 use super::tree::{Item, Node, NodeKind, Slot};
 
 /// Indentation of block collections in a document.
@@ -25,14 +25,25 @@ impl Style {
         seen.look(source, root);
         seen.style()
     }
+}
 
+/// Renders values in block style.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BlockText<'a> {
+    /// The document's indentation.
+    pub(super) style: Style,
+    /// The spellings of the scalars.
+    pub(super) spellings: &'a Spellings<'a>,
+}
+
+impl BlockText<'_> {
     /// Returns the text after `key:` for a value. Its further lines are indented relative to the
     /// key.
     pub(super) fn entry_value(&self, value: &Value) -> Result<String, YamlError> {
         if is_block(value) {
             return Ok(format!("\n{}", self.below_key(value)?));
         }
-        scalar(value)
+        self.scalar(value)
     }
 
     /// Returns `key: value`. Its further lines are indented relative to the key.
@@ -46,19 +57,24 @@ impl Style {
         if is_block(value) {
             return Ok(format!(" {}", self.below_dash(value)?.trim_start_matches(' ')));
         }
-        scalar(value)
+        self.scalar(value)
     }
 
     /// Returns a value on lines of its own below its key.
     pub(super) fn below_key(&self, value: &Value) -> Result<String, YamlError> {
         match value {
             Value::Array(items) if !items.is_empty() => {
-                Ok(indented(&self.lines(value)?, self.dash))
+                Ok(indented(&self.lines(value)?, self.style.dash))
             }
             Value::Object(entries) if !entries.is_empty() => {
-                Ok(indented(&self.lines(value)?, self.step))
+                Ok(indented(&self.lines(value)?, self.style.step))
             }
-            _ => Ok(format!("{:1$}{2}", "", self.step, scalar(value)?.trim_start_matches(' '))),
+            _ => Ok(format!(
+                "{:1$}{2}",
+                "",
+                self.style.step,
+                self.scalar(value)?.trim_start_matches(' ')
+            )),
         }
     }
 
@@ -67,7 +83,7 @@ impl Style {
         if is_block(value) {
             return Ok(indented(&self.lines(value)?, DASH.len()));
         }
-        Ok(format!("{:1$}{2}", "", DASH.len(), scalar(value)?.trim_start_matches(' ')))
+        Ok(format!("{:1$}{2}", "", DASH.len(), self.scalar(value)?.trim_start_matches(' ')))
     }
 
     /// Returns a collection's items, or a scalar, from column 0.
@@ -84,9 +100,26 @@ impl Style {
                     entries.iter().partition(|(key, _)| *key == "name");
                 name.into_iter().chain(rest).map(entry).collect::<Result<_, _>>()?
             }
-            _ => return Ok(scalar(value)?.trim_start_matches(' ').to_owned()),
+            _ => return Ok(self.scalar(value)?.trim_start_matches(' ').to_owned()),
         };
         Ok(lines.join("\n"))
+    }
+
+    /// Returns a scalar as it stands after `key:` or a dash, with the space before it.
+    fn scalar(&self, value: &Value) -> Result<String, YamlError> {
+        if let Some(text) = self.spellings.of(value) {
+            return Ok(format!(" {text}"));
+        }
+        match value {
+            Value::String(text) if yaml::is_word(text) => return Ok(format!(" {text}")),
+            Value::Bool(_) | Value::Null => return Ok(format!(" {value}")),
+            Value::Number(number) if number.is_u64() => return Ok(format!(" {number}")),
+            _ => {}
+        }
+        let entry = serde_json::Map::from_iter([("k".to_owned(), value.clone())]);
+        let text = yaml::to_string(&Value::Object(entry))?;
+        let text = text.strip_suffix('\n').unwrap_or(&text);
+        Ok(text.strip_prefix("k:").unwrap_or(text).to_owned())
     }
 }
 
@@ -132,23 +165,87 @@ impl Layout {
         }
     }
 
-    /// Returns a value as JSON.
-    pub(super) fn value(&self, value: &Value, eol: &str) -> Result<String, YamlError> {
-        match self {
-            Self::Line { spaces: true } => json(value, Spaced),
-            Self::Line { spaces: false } => Ok(printable(&value.to_string())),
-            Self::Lines { indent, step } => {
-                let text = json(value, PrettyFormatter::with_indent(step.as_bytes()))?;
-                Ok(text.replace('\n', &format!("{eol}{indent}")))
-            }
-        }
+    /// Returns a value as JSON, except for scalars with a spelling of the author's.
+    pub(super) fn value(&self, value: &Value, spellings: &Spellings<'_>, eol: &str) -> String {
+        let mut text = String::new();
+        self.write(value, spellings, eol, 0, &mut text);
+        text
     }
 
     /// Returns `"key": value`.
-    pub(super) fn entry(&self, key: &str, value: &Value, eol: &str) -> Result<String, YamlError> {
+    pub(super) fn entry(
+        &self,
+        key: &str,
+        value: &Value,
+        spellings: &Spellings<'_>,
+        eol: &str,
+    ) -> String {
+        format!("{}{}", self.key(key), self.value(value, spellings, eol))
+    }
+
+    fn write(
+        &self,
+        value: &Value,
+        spellings: &Spellings<'_>,
+        eol: &str,
+        depth: usize,
+        text: &mut String,
+    ) {
+        match value {
+            Value::Array(items) if !items.is_empty() => {
+                text.push('[');
+                for (index, item) in items.iter().enumerate() {
+                    self.begin_item(index, eol, depth + 1, text);
+                    self.write(item, spellings, eol, depth + 1, text);
+                }
+                self.end_items(eol, depth, text);
+                text.push(']');
+            }
+            Value::Object(entries) if !entries.is_empty() => {
+                text.push('{');
+                for (index, (key, item)) in entries.iter().enumerate() {
+                    self.begin_item(index, eol, depth + 1, text);
+                    text.push_str(&self.key(key));
+                    self.write(item, spellings, eol, depth + 1, text);
+                }
+                self.end_items(eol, depth, text);
+                text.push('}');
+            }
+            scalar => match spellings.of(scalar) {
+                Some(spelling) => text.push_str(spelling),
+                None => text.push_str(&printable(&scalar.to_string())),
+            },
+        }
+    }
+
+    /// Returns `"key": `.
+    fn key(&self, key: &str) -> String {
         let colon = if matches!(self, Self::Line { spaces: false }) { ":" } else { ": " };
-        let key = printable(&Value::from(key).to_string());
-        Ok(format!("{key}{colon}{}", self.value(value, eol)?))
+        format!("{}{colon}", printable(&Value::from(key).to_string()))
+    }
+
+    fn begin_item(&self, index: usize, eol: &str, depth: usize, text: &mut String) {
+        if index > 0 {
+            text.push(',');
+        }
+        match self {
+            Self::Line { spaces } => text.push_str(if *spaces && index > 0 { " " } else { "" }),
+            Self::Lines { .. } => self.break_line(eol, depth, text),
+        }
+    }
+
+    fn end_items(&self, eol: &str, depth: usize, text: &mut String) {
+        if matches!(self, Self::Lines { .. }) {
+            self.break_line(eol, depth, text);
+        }
+    }
+
+    fn break_line(&self, eol: &str, depth: usize, text: &mut String) {
+        if let Self::Lines { indent, step } = self {
+            text.push_str(eol);
+            text.push_str(indent);
+            text.extend(std::iter::repeat_n(step.as_str(), depth));
+        }
     }
 }
 
@@ -196,28 +293,6 @@ fn key(key: &str) -> Result<String, YamlError> {
     Err(YamlError { line: 0, column: 0, problem })
 }
 
-/// Returns a scalar as it stands after `key:` or a dash, with the space before it.
-fn scalar(value: &Value) -> Result<String, YamlError> {
-    match value {
-        Value::String(text) if yaml::is_word(text) => return Ok(format!(" {text}")),
-        Value::Bool(_) | Value::Null => return Ok(format!(" {value}")),
-        Value::Number(number) if number.is_u64() => return Ok(format!(" {number}")),
-        _ => {}
-    }
-    let entry = serde_json::Map::from_iter([("k".to_owned(), value.clone())]);
-    let text = yaml::to_string(&Value::Object(entry))?;
-    let text = text.strip_suffix('\n').unwrap_or(&text);
-    Ok(text.strip_prefix("k:").unwrap_or(text).to_owned())
-}
-
-fn json(value: &Value, formatter: impl Formatter) -> Result<String, YamlError> {
-    let mut out = Vec::new();
-    let failed = |problem: String| YamlError { line: 0, column: 0, problem };
-    serde::Serialize::serialize(value, &mut Serializer::with_formatter(&mut out, formatter))
-        .map_err(|error| failed(error.to_string()))?;
-    String::from_utf8(out).map(|text| printable(&text)).map_err(|error| failed(error.to_string()))
-}
-
 /// Returns JSON with escapes for the characters that JSON allows in strings, and YAML does not, or
 /// takes for line breaks (YAML 1.2, sections 5.1 and 5.4).
 fn printable(json: &str) -> String {
@@ -236,34 +311,6 @@ fn printable(json: &str) -> String {
         }
     }
     text
-}
-
-/// Formatter for JSON on one line with a space after each colon and comma.
-struct Spaced;
-
-impl Formatter for Spaced {
-    fn begin_array_value<W: ?Sized + std::io::Write>(
-        &mut self,
-        writer: &mut W,
-        first: bool,
-    ) -> std::io::Result<()> {
-        if first { Ok(()) } else { writer.write_all(b", ") }
-    }
-
-    fn begin_object_key<W: ?Sized + std::io::Write>(
-        &mut self,
-        writer: &mut W,
-        first: bool,
-    ) -> std::io::Result<()> {
-        if first { Ok(()) } else { writer.write_all(b", ") }
-    }
-
-    fn begin_object_value<W: ?Sized + std::io::Write>(
-        &mut self,
-        writer: &mut W,
-    ) -> std::io::Result<()> {
-        writer.write_all(b": ")
-    }
 }
 
 /// The first indentations of a document, from which its [`Style`] is derived.
@@ -337,7 +384,7 @@ mod tests {
     fn flow_text_has_no_character_that_yaml_rejects_or_breaks_lines_at() {
         let value = json!({"k\u{7f}": "a\u{85}b\u{2028}ä"});
         for spaces in [true, false] {
-            let text = Layout::Line { spaces }.value(&value, "\n").unwrap();
+            let text = Layout::Line { spaces }.value(&value, &Spellings::default(), "\n");
             assert!(text.contains("\\u007f") && text.contains("a\\u0085b\\u2028ä"), "{text}");
             assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
         }

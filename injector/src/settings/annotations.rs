@@ -235,7 +235,7 @@ keys! {
     PROMETHEUS_PATH = "prometheus.io/path", AnnotationKind::Text, "",
         "path of the application's metrics";
     PROMETHEUS_SCHEME = "prometheus.io/scheme", AnnotationKind::Text, "",
-        "`https`: the agent reads the application's metrics over TLS, without verifying the certificate; injection removes the annotation, since the agent answers without TLS";
+        "`https`: the agent reads the application's metrics over TLS, without verifying the certificate; `http` after injection";
     SCRAPE_TARGETS = "prometheus.istio.io/scrape-targets", AnnotationKind::Text, "",
         "several endpoints of the application's metrics, instead of `prometheus.io/port` and `path`: `port:path`, separated by commas";
     SECURE_PORT = "prometheus.istio.io/secure-port", AnnotationKind::Text, "",

@@ -21,6 +21,12 @@ fn prometheus_annotations_point_to_the_agent() {
             Some(merged),
             Some(json!({"scrape": "true", "path": "/m", "port": "8080"})),
         ),
+        // The field is not Istio's, whose agent would fail to read this port.
+        (
+            json!({"prometheus.io/port": "8443", "prometheus_io/scheme": "HTTPS"}),
+            Some(merged),
+            Some(json!({"scrape": "", "path": "", "port": "8443", "scheme": "https"})),
+        ),
         (json!({"prometheus.io/scrape": "false"}), None, None),
         (json!({"prometheus.istio.io/merge-metrics": "false"}), None, None),
         (json!({"prometheus.istio.io/merge-metrics": "true"}), Some(merged), None),
@@ -61,7 +67,13 @@ fn prometheus_annotations_point_to_the_agent() {
             let left = found.as_object().unwrap().keys();
             let left: Vec<_> =
                 left.filter(|key| key.contains("prometheus") && !key.contains("merge")).collect();
-            assert_eq!(left, ["prometheus.io/path", "prometheus.io/port", "prometheus.io/scrape"]);
+            let mut written = vec!["prometheus.io/path", "prometheus.io/port"];
+            if annotations["prometheus_io/scheme"].is_string() {
+                assert_eq!(at("scheme"), Some("http"), "{annotations}");
+                written.push("prometheus.io/scheme");
+            }
+            written.push("prometheus.io/scrape");
+            assert_eq!(left, written, "{annotations}");
         } else {
             for key in ["port", "path"] {
                 assert_eq!(found[format!("prometheus.io/{key}")], Value::Null, "{annotations}");
@@ -71,44 +83,6 @@ fn prometheus_annotations_point_to_the_agent() {
         let env = env.map(|text| serde_json::from_str::<Value>(text).unwrap());
         assert_eq!(env, expected_env, "{annotations}");
     }
-}
-
-/// Istio's injector leaves the scheme, and Prometheus would speak TLS with the agent.
-#[test]
-fn agent_takes_over_the_scheme_of_the_application() {
-    const SCHEME: &str = "prometheus.io/scheme";
-    for (annotations, left, expected_env) in [
-        (
-            json!({"prometheus.io/scheme": "https", "prometheus.io/port": "8443"}),
-            None,
-            json!({"scrape": "", "path": "", "port": "8443", "scheme": "https"}),
-        ),
-        (
-            json!({"prometheus.io/scheme": "https", "prometheus.io/scrape": "true"}),
-            None,
-            json!({"scrape": "true", "path": "", "port": "", "scheme": "https"}),
-        ),
-        (
-            json!({"prometheus.io/scheme": "https", "prometheus.istio.io/scrape-targets": "80:/a"}),
-            None,
-            json!({"scrape": "", "path": "/a", "port": "80", "scheme": "https",
-                "targets": [{"port": "80", "path": "/a"}]}),
-        ),
-        (
-            json!({"prometheus.io/scheme": "http", "prometheus.io/port": "8080"}),
-            Some("http"),
-            json!({"scrape": "", "path": "", "port": "8080"}),
-        ),
-    ] {
-        let injected = Fixture::default().pod(&pod(&annotations));
-        let found = injected["metadata"]["annotations"].get(SCHEME).and_then(Value::as_str);
-        assert_eq!(found, left, "{annotations}");
-        let env = variable(&injected, "ISTIO_PROMETHEUS_ANNOTATIONS").unwrap();
-        assert_eq!(serde_json::from_str::<Value>(env).unwrap(), expected_env, "{annotations}");
-    }
-    let not_merged = json!({"prometheus.io/scheme": "https", "prometheus.io/scrape": "false"});
-    let injected = Fixture::default().pod(&pod(&not_merged));
-    assert_eq!(injected["metadata"]["annotations"][SCHEME], "https");
 }
 
 #[test]

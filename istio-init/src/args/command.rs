@@ -105,10 +105,8 @@ impl Request {
         })
     }
 
-    fn from_words(
-        mut words: Vec<OsString>,
-        environment: &Environment,
-    ) -> Result<Self, clap::Error> {
+    fn from_words(words: Vec<OsString>, environment: &Environment) -> Result<Self, clap::Error> {
+        let mut words = program_version::as_flag(words);
         if words.get(1).is_some_and(|word| word == args::SUBCOMMAND) {
             words.remove(1);
         }

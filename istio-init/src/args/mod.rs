@@ -124,7 +124,7 @@ impl fmt::Display for Source {
 /// Returns the grammar of the command line, including its help.
 pub fn command() -> Command {
     let command = Command::new("istio-init")
-        .version(env!("CARGO_PKG_VERSION"))
+        .version(program_version::text())
         .about("Programs Istio's traffic capture in the network namespace it runs in")
         .after_help(
             "A first argument `istio-iptables` is accepted and ignored.\n\
@@ -143,7 +143,7 @@ const HELP: &str =
 /// Returns the list of the subcommands, which stands before the many flags.
 fn subcommands() -> String {
     let lines = NAMES.map(|name| format!("  {name:<9}{}\n", command::about(name)));
-    let lines = lines.concat();
+    let lines = lines.concat() + "  version  Prints the version and the commit\n";
     format!(
         "Commands, each with its own --help:\n{lines}\nWithout a command, it installs the rules \
          of the flags."

@@ -23,6 +23,7 @@ use self::rendering::AnalysisForm;
 use self::snapshot::Snapshot;
 use crate::cluster::{Cluster, ClusterClient};
 use crate::exit_code::CommandOutcome;
+use crate::inputs::InputFile;
 use crate::{Failure, Streams, cluster, inputs, output};
 
 /// Find problems of injection in a cluster or in files
@@ -116,6 +117,7 @@ impl Analyze {
             return Err(Failure::Usage(NOTHING.to_owned()));
         }
         let (files, mut errors) = inputs::read("", &self.files, self.recursive, streams);
+        let files: Vec<_> = files.into_iter().map(InputFile::indented).collect();
         let (snapshot, unreadable) = Snapshot::from_files(&files);
         errors.extend(unreadable);
         let (snapshot, namespace) = if self.use_kube {

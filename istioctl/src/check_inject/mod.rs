@@ -110,7 +110,7 @@ impl CheckInject {
         if let Some(target) = &self.target {
             return Ok(Target::object(target, namespace));
         }
-        let files = self.files.read(streams).map_err(Failure::Errors)?;
+        let files = self.files.read_only(streams).map_err(Failure::Errors)?;
         let pods = CheckedPods::parse(&files, self.files.pod_templates());
         pods.map(Target::Files).map_err(Failure::Errors)
     }

@@ -96,7 +96,7 @@ impl DescribePod {
         cluster_client: ClusterClient<'_>,
         streams: &mut Streams<'_>,
     ) -> Result<Vec<PodDescription>, Failure> {
-        let files = self.files.read(streams).map_err(Failure::Errors)?;
+        let files = self.files.read_only(streams).map_err(Failure::Errors)?;
         let given = (&*files, self.files.pod_templates());
         let inputs = self.injection.inputs(given, cluster_client, streams);
         let inputs = inputs.map_err(Failure::from_error)?;

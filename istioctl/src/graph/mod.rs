@@ -8,15 +8,15 @@ mod service_node;
 #[cfg(test)]
 mod tests;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use clap::Args;
 use serde_json::Value;
 
 use self::mesh_graph::MeshGraph;
-use crate::cluster::{Cluster, ClusterClient};
+use crate::cluster::ClusterClient;
 use crate::control_plane::DebugPages;
 use crate::output::{Form, PictureForm};
-use crate::{Failure, Streams, cluster, output};
+use crate::{Failure, Streams, output};
 
 /// Show who may call which service of the mesh, and with which protection
 ///
@@ -44,17 +44,15 @@ impl Graph {
         streams: &mut Streams<'_>,
     ) -> Result<(), Failure> {
         let namespace = if self.all_namespaces { "" } else { cluster_client.namespace };
-        let graph = cluster::ask(cluster_client.flags, async |Cluster { client, name }| {
+        let graph = self.pages.run(cluster_client, async |source| {
             let page = async |path| {
-                let client = client.clone();
-                let pages = self.pages.ask(client, cluster_client.control_plane, path).await?;
+                let pages = source.ask(path).await?;
                 first_answer(pages.into_iter().map(|page| page.content))
             };
             let (services, endpoints) =
                 (page("/debug/registry").await, page("/debug/endpoints").await);
-            MeshGraph::parse(&services.context(name.clone())?, &endpoints?, namespace).context(name)
-        });
-        let graph = graph.map_err(Failure::from_error)?;
+            MeshGraph::parse(&services?, &endpoints?, namespace)
+        })?;
         let text = match self.output {
             PictureForm::Table => Ok(graph.text()),
             PictureForm::Json => Form::Json.render(&graph.json()),
@@ -83,4 +81,5 @@ const EXAMPLES: &str = "\
 Examples:
   istioctl x graph
   istioctl x graph -n shop -o json
-  istioctl x graph -o svg > mesh.svg";
+  istioctl x graph -o svg > mesh.svg
+  istioctl x graph --debug-address 127.0.0.1:8080";

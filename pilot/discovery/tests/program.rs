@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
+use std::net::TcpListener;
 use std::process::{Command, Output};
 
 fn run(arguments: &[&str]) -> Output {
@@ -55,6 +56,21 @@ fn missing_directory_of_objects_ends_the_program() {
 }
 
 #[test]
+fn all_taken_ports_are_named_before_anything_starts() {
+    let taken = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let taken = taken.each_ref().map(|listener| listener.local_addr().unwrap().to_string());
+    let words = ["discovery", "--registries", "Files", "--configDir", "."];
+    let addresses = ["--httpAddr", &taken[0], "--monitoringAddr", &taken[1]];
+    let output = run(&[&words[..], &addresses].concat());
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    for (flag, address) in ["--httpAddr", "--monitoringAddr"].iter().zip(&taken) {
+        assert!(text.contains(&format!("{flag}: binding {address}")), "{text}");
+    }
+    assert!(!text.contains("serving"), "{text}");
+}
+
+#[test]
 fn missing_or_invalid_settings_end_the_program() {
     let folder = tempfile::tempdir().unwrap();
     let mesh = folder.path().join("mesh.yaml").display().to_string();
@@ -75,5 +91,12 @@ fn version_is_printed() {
     let text = |arguments| String::from_utf8(run(arguments).stdout).unwrap();
     let short = text(&["version", "--short"]);
     assert_eq!(short.trim(), env!("CARGO_PKG_VERSION"));
-    assert_eq!(text(&["version"]), format!("pilot-discovery version: Outrigger {short}"));
+    assert_eq!(
+        text(&["version"]),
+        format!("pilot-discovery version: {}\n", program_version::title())
+    );
+    assert_eq!(text(&["--version"]), format!("pilot-discovery {}\n", program_version::text()));
+    let document: serde_json::Value =
+        serde_json::from_str(&text(&["version", "-o", "json"])).unwrap();
+    assert_eq!(document["clientVersion"]["gitRevision"], program_version::COMMIT);
 }

@@ -69,7 +69,7 @@ fn debian_packages_install_and_their_programs_run() {
     for program in ["istioctl", "outrigger", "kubectl-outrigger"] {
         let version = run(root.path().join("usr/bin").join(program), ["version"]);
         let line = version.lines().next().unwrap();
-        assert!(line.starts_with("client version: ") && line.ends_with(VERSION), "{line}");
+        assert!(line.starts_with("client version: ") && line.contains(VERSION), "{line}");
     }
     let rules = run(root.path().join("usr/sbin/istio-init"), ["plan"]);
     assert!(rules.contains("15001"), "{rules}");

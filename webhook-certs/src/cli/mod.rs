@@ -31,7 +31,7 @@ use state_report::StateReport;
 
 /// Issues, rotates and publishes the certificates of an admission webhook.
 #[derive(Debug, Parser)]
-#[command(name = "webhook-certs", version, after_help = EXIT_HELP)]
+#[command(name = "webhook-certs", version = program_version::text(), after_help = EXIT_HELP)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -73,6 +73,8 @@ enum Command {
     /// Writes a CA and a leaf as PEM files, for a webhook without access to the API server. An
     /// existing CA signs again, so clients that trust it trust the new leaf.
     Issue(IssueArgs),
+    /// Prints the version and the commit.
+    Version,
 }
 
 #[derive(Debug, Args)]
@@ -181,6 +183,10 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         Command::Serve(args) => runtime()?.block_on(serve(args)),
         Command::Status(args) => runtime()?.block_on(status(args)),
         Command::Rotate(args) => runtime()?.block_on(rotate(args)),
+        Command::Version => {
+            let line = writeln!(std::io::stdout(), "webhook-certs {}", program_version::text());
+            line.context("writing the version").map(|()| ExitCode::SUCCESS)
+        }
     }
 }
 

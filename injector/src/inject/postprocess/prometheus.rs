@@ -32,7 +32,8 @@ pub fn merge(
     let is_configured = reinjected && metrics.are_configured(draft.value());
     let status_port = mesh.default_config.status_port();
     let of_labels = |names: &[&str]| -> Vec<String> {
-        let keys = annotations.keys().filter(|key| !WRITTEN.contains(&key.as_str()));
+        let is_written = |key: &str| WRITTEN.contains(&key) || key == key::PROMETHEUS_SCHEME;
+        let keys = annotations.keys().filter(|key| !is_written(key));
         keys.filter(|key| names.iter().any(|name| is_label(key, name))).cloned().collect()
     };
     if metrics.is_merged(status_port) {
@@ -49,8 +50,8 @@ pub fn merge(
         return Err(problems);
     }
     let mut obsolete = of_labels(&SETTINGS);
-    if metrics.is_https {
-        // The agent answers without TLS.
+    let is_secure = metrics.is_secure;
+    if is_secure {
         obsolete.extend(of_labels(&[SCHEME]));
     }
     let config = metrics.config().filter(|_| !is_configured && find_proxy(draft.value()).is_some());
@@ -59,7 +60,9 @@ pub fn merge(
     }
     remove(draft, &obsolete);
     let status_port = status_port.to_string();
-    for (key, value) in WRITTEN.into_iter().zip([&*status_port, WRITTEN_PATH, "true"]) {
+    let written = WRITTEN.into_iter().zip([&*status_port, WRITTEN_PATH, "true"]);
+    // The agent's page is plain.
+    for (key, value) in written.chain(is_secure.then_some((key::PROMETHEUS_SCHEME, "http"))) {
         draft.set(&["metadata".into(), "annotations".into(), key.into()], value.into());
     }
     Ok(())
@@ -83,9 +86,10 @@ pub fn problems(annotations: &Map<String, Value>, mesh: &MeshConfig) -> Vec<Anno
 /// Location of the application's metrics according to the annotations.
 struct Metrics<'a> {
     scrape: &'a str,
-    is_https: bool,
     path: &'a str,
     port: Option<(&'a str, &'a str)>,
+    /// True if the application's port expects TLS.
+    is_secure: bool,
     targets: Vec<(String, String)>,
     given_targets: (&'a str, &'a str),
 }
@@ -104,8 +108,8 @@ impl<'a> Metrics<'a> {
         let given_targets = setting(TARGETS).unwrap_or_default();
         let targets = parse_targets(given_targets.1).unwrap_or_default();
         let (scrape, path, port) = (text(SCRAPE), text(PATH), setting(PORT));
-        let is_https = text(SCHEME) == HTTPS;
-        Some(Self { scrape, is_https, path, port, targets, given_targets })
+        let is_secure = text(SCHEME).eq_ignore_ascii_case("https");
+        Some(Self { scrape, path, port, is_secure, targets, given_targets })
     }
 
     /// True if the annotations already point to the agent.
@@ -153,19 +157,19 @@ impl<'a> Metrics<'a> {
         problems.map(of_targets).collect()
     }
 
-    /// Returns Istio's `PrometheusScrapeConfiguration` as JSON in the order of its fields, with the
-    /// scheme, which Istio leaves in the pod; `None` if all of them are empty.
+    /// Returns Istio's `PrometheusScrapeConfiguration` as JSON in the order of its fields, and
+    /// `scheme`, which is of this project; `None` if all fields of Istio are empty.
     fn config(&self) -> Option<String> {
         let own = (self.port.map_or("", |(_, port)| port), self.path);
         let first = self.targets.first().map(|(port, path)| (&**port, &**path));
         let (port, path) = first.unwrap_or(own);
-        if self.scrape.is_empty() && path.is_empty() && port.is_empty() && !self.is_https {
+        if self.scrape.is_empty() && path.is_empty() && port.is_empty() {
             return None;
         }
         let [scrape, path, port] =
             [self.scrape, path, port].map(|text| Value::from(text).to_string());
         let mut config = format!("{{\"scrape\":{scrape},\"path\":{path},\"port\":{port}");
-        if self.is_https {
+        if self.is_secure {
             config.push_str(",\"scheme\":\"https\"");
         }
         if !self.targets.is_empty() {
@@ -211,9 +215,6 @@ fn problem_of(port: &str, status_port: u16) -> Option<String> {
 pub(crate) const WRITTEN_PATH: &str = "/stats/prometheus";
 
 const SECURE_PORT: &str = "prometheus_istio_io_secure_port";
-
-/// The one value of the scheme that changes how Prometheus connects.
-const HTTPS: &str = "https";
 
 /// The annotations that lead Prometheus to the agent: port, path and switch.
 pub(crate) const WRITTEN: [&str; 3] =

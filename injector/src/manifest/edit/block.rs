@@ -37,8 +37,8 @@ impl Editor<'_> {
                 continue;
             }
             let text = match slot {
-                Slot::New(Some(key)) => self.style.entry(key, value)?,
-                Slot::New(None) => format!("-{}", self.style.item_value(value)?),
+                Slot::New(Some(key)) => self.block.entry(key, value)?,
+                Slot::New(None) => format!("-{}", self.block.item_value(value)?),
                 Slot::Old(at) => {
                     self.certain = false;
                     self.moved(collection, *at, value, &place)?
@@ -69,7 +69,7 @@ impl Editor<'_> {
         value: &Value,
         place: &BlockItems<'_>,
     ) -> Result<String, YamlError> {
-        let mut editor = Editor::new(self.source, self.style);
+        let mut editor = Editor::new(self.source, self.block);
         let item = &collection.items[at];
         editor.item(item, value, &Around::Block(place.column))?;
         if at == 0 && place.inline {
@@ -152,12 +152,12 @@ impl Editor<'_> {
         let Some(after) = item.after else {
             return Err(unsupported());
         };
-        let (source, style, node) = (self.source, self.style, &item.value);
+        let (source, block, node) = (self.source, self.block, &item.value);
         let eol = source.eol;
         let (beside, below) = if item.key.is_some() {
-            (style.entry_value(value)?, style.below_key(value)?)
+            (block.entry_value(value)?, block.below_key(value)?)
         } else {
-            (style.item_value(value)?, style.below_dash(value)?)
+            (block.item_value(value)?, block.below_dash(value)?)
         };
         let below = format!("{}{}", " ".repeat(column), hanging(&below, column, eol));
         let beside = hanging(&beside, column, eol);

@@ -33,11 +33,11 @@ impl Editor<'_> {
                     last_kept = Some(*at);
                     continue;
                 }
-                Slot::New(Some(key)) => layout.entry(key, value, eol)?,
-                Slot::New(None) => layout.value(value, eol)?,
+                Slot::New(Some(key)) => layout.entry(key, value, self.block.spellings, eol),
+                Slot::New(None) => layout.value(value, self.block.spellings, eol),
                 Slot::Old(at) => {
                     let item = &collection.items[*at];
-                    let mut editor = Editor::new(source, self.style);
+                    let mut editor = Editor::new(source, self.block);
                     editor.item(item, value, &around)?;
                     editor.excerpt(item.start..item.end())?
                 }
@@ -136,7 +136,7 @@ impl Editor<'_> {
         self.certain = false;
         let (start, end) = (item.value.start, item.value.end);
         let space = if start == end && item.after == Some(start) { " " } else { "" };
-        let text = format!("{space}{}", layout.value(value, self.source.eol)?);
+        let text = format!("{space}{}", layout.value(value, self.block.spellings, self.source.eol));
         self.replace(start..end, text);
         Ok(())
     }

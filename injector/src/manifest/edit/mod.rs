@@ -8,7 +8,7 @@ use std::ops::Range;
 use documents::yaml::YamlError;
 use serde_json::Value;
 
-use super::render::{Layout, Style, hanging};
+use super::render::{BlockText, Layout, hanging};
 use super::source::{BOM, Source};
 use super::tree::{Collection, Item, Node, NodeKind, Slot};
 
@@ -23,13 +23,13 @@ pub(super) struct Edited {
 }
 
 /// Rewrites the marked parts of a document, so that it parses as `value`.
-pub(super) fn edited(
-    source: &Source<'_>,
-    style: Style,
+pub(super) fn edited<'a>(
+    source: &'a Source<'a>,
+    block: BlockText<'a>,
     root: &Node,
     value: &Value,
 ) -> Result<Edited, YamlError> {
-    let mut editor = Editor::new(source, style);
+    let mut editor = Editor::new(source, block);
     if is_fresh(root) {
         editor.root(root, value)?;
     } else {
@@ -74,7 +74,7 @@ fn ends_in_block_scalar(text: &str) -> bool {
 
 struct Editor<'a> {
     source: &'a Source<'a>,
-    style: Style,
+    block: BlockText<'a>,
     edits: Vec<Edit>,
     /// True if every edit so far consists of whole lines in a block collection.
     certain: bool,
@@ -86,8 +86,8 @@ struct Edit {
 }
 
 impl<'a> Editor<'a> {
-    fn new(source: &'a Source<'a>, style: Style) -> Self {
-        Self { source, style, edits: Vec::new(), certain: true }
+    fn new(source: &'a Source<'a>, block: BlockText<'a>) -> Self {
+        Self { source, block, edits: Vec::new(), certain: true }
     }
 
     fn root(&mut self, root: &Node, value: &Value) -> Result<(), YamlError> {
@@ -95,9 +95,9 @@ impl<'a> Editor<'a> {
         let eol = self.source.eol;
         let text = if self.source.byte(root.start) == Some(b'{') {
             let layout = Layout::Lines { indent: String::new(), step: "  ".to_owned() };
-            layout.value(value, eol)?
+            layout.value(value, self.block.spellings, eol)
         } else {
-            hanging(&self.style.lines(value)?, 0, eol)
+            hanging(&self.block.lines(value)?, 0, eol)
         };
         self.replace(root.start..root.end, text);
         Ok(())

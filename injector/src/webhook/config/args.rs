@@ -20,7 +20,7 @@ use crate::webhook::telemetry::log::Levels;
 /// In a cluster it reads its configuration from `ConfigMap`s and maintains its own certificate.
 /// Elsewhere, and for each named file, it uses only files and built-in defaults.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "sidecar-injector", version, after_help = EXIT_CODES)]
+#[command(name = "sidecar-injector", version = program_version::text(), after_help = EXIT_CODES)]
 pub struct Args {
     /// Configuration of injection.
     #[command(flatten)]
@@ -65,7 +65,10 @@ pub struct Args {
 impl Args {
     /// Parses the command line of the process; ends it after help and invalid usage.
     pub fn from_process() -> Self {
-        Self::from_arg_matches(&grammar().get_matches()).unwrap_or_else(|error| error.exit())
+        Self::from_arg_matches(
+            &grammar().get_matches_from(program_version::as_flag(std::env::args_os())),
+        )
+        .unwrap_or_else(|error| error.exit())
     }
 }
 

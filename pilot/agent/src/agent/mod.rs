@@ -96,8 +96,8 @@ pub async fn run(inputs: Inputs, resolved: Resolved) -> Result<Exit> {
             tracing::warn!("{warning}");
         }
         let targets = ScrapeTarget::parse_all(options)?;
-        let merged = Scraper::new(Arc::new(registry), metrics, admin.clone(), dialer, targets);
-        let merged = Arc::new(merged.context("preparing scrapes of the application")?);
+        let scraping = Scraper::new(Arc::new(registry), metrics, admin.clone(), dialer, targets);
+        let merged = Arc::new(scraping.context("preparing scrapes of the application")?);
         scraper = Some(Arc::clone(&merged));
         let status = Status {
             app: application_probes(options, &dialer)?,

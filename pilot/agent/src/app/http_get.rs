@@ -22,12 +22,12 @@ pub(super) struct HttpGet {
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// Scheme of a URL.
+/// Scheme of a request to the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// Plain HTTP.
+    /// Plaintext.
     Http,
-    /// HTTP over TLS. The certificate is not verified.
+    /// TLS, without verification.
     Https,
 }
 

@@ -79,12 +79,11 @@ impl Redirect {
     }
 }
 
-/// Returns the path of a redirect to the same port of the same host, over plain HTTP.
+/// Returns the path of a redirect to the same port of the same host, with the same scheme.
 pub fn redirect_within<T>(
     answer: &Response<T>,
-    scheme: Scheme,
     host: &str,
-    port: u16,
+    (scheme, port): (Scheme, u16),
     path: &PathAndQuery,
 ) -> Option<PathAndQuery> {
     let target = Target::new(scheme, port, path.clone());

@@ -24,7 +24,7 @@ impl std::fmt::Debug for UnverifiedTls {
 }
 
 impl UnverifiedTls {
-    /// Returns a client with the versions and ciphers of ring.
+    /// Returns a client without a certificate of its own.
     pub fn new() -> Result<Self, TlsSetupError> {
         let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -49,7 +49,7 @@ impl UnverifiedTls {
 
 /// The TLS client cannot be set up.
 #[derive(Debug, Error)]
-#[error("setting up TLS to the application")]
+#[error("setting up TLS for probes of the application")]
 pub struct TlsSetupError(#[source] rustls::Error);
 
 /// Accepts any certificate, and any signature by it.

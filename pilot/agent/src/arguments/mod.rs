@@ -31,7 +31,7 @@ use crate::log::Levels;
 
 /// The agent beside Envoy: bootstrap, supervision, status port, xDS relay, certificates, DNS
 #[derive(Clone, Debug, Parser)]
-#[command(name = "pilot-agent", version, args_override_self = true, after_help = EXIT_HELP)]
+#[command(name = "pilot-agent", version = program_version::text(), args_override_self = true, after_help = EXIT_HELP)]
 pub struct Arguments {
     /// Command to run.
     #[command(subcommand)]

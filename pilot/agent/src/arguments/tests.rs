@@ -161,7 +161,7 @@ fn negative_number_is_the_value_of_its_flag() {
 #[test]
 fn version_is_a_flag() {
     let version = parse("pilot-agent --version").unwrap_err();
-    assert_eq!(version, concat!("pilot-agent ", env!("CARGO_PKG_VERSION"), "\n"));
+    assert_eq!(version, format!("pilot-agent {}\n", program_version::text()));
 }
 
 #[test]

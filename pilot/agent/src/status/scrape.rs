@@ -56,7 +56,8 @@ impl Scraper {
     ) -> Result<Self, TlsSetupError> {
         let running = Connections::new(SCRAPE_LIMITS);
         let targets = Mutex::new(targets.into());
-        let (failures, tls) = (FailureLog::default(), UnverifiedTls::new()?);
+        let failures = FailureLog::default();
+        let tls = UnverifiedTls::new()?;
         Ok(Self { admin, dialer, tls, targets, registry, metrics, failures, running })
     }
 
@@ -152,9 +153,9 @@ impl Scraper {
     ) -> Result<TargetAnswer, ScrapeError> {
         let mut path = request.path(&target.path);
         for _ in 0..REDIRECT_LIMIT {
-            let response = self.get(target, &path, request).await?;
-            let ScrapeTarget { scheme, port, .. } = *target;
-            if let Some(next) = redirect_within(&response, scheme, "localhost", port, &path) {
+            let place = (target.scheme, target.port);
+            let response = self.get(place, &path, request).await?;
+            if let Some(next) = redirect_within(&response, "localhost", place, &path) {
                 path = next;
                 continue;
             }
@@ -171,22 +172,22 @@ impl Scraper {
 
     async fn get(
         &self,
-        target: &ScrapeTarget,
+        (scheme, port): (Scheme, u16),
         path: &PathAndQuery,
         request: &ScrapeRequest,
     ) -> Result<Response<Incoming>, ScrapeError> {
-        let stream = self.dialer.connect_locally(target.port).await?;
+        let stream = self.dialer.connect_locally(port).await?;
         let mut get = Request::new(FullBody::default());
         *get.uri_mut() = Uri::from(path.clone());
         *get.headers_mut() = request.headers.clone();
-        let host = HeaderValue::try_from(format!("localhost:{}", target.port));
+        let host = HeaderValue::try_from(format!("localhost:{port}"));
         get.headers_mut().extend(host.ok().map(|host| (HOST, host)));
         get.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        let response = match target.scheme {
+        let answer = match scheme {
             Scheme::Http => send(stream, get).await,
             Scheme::Https => send(self.tls.handshake(stream).await?, get).await,
         };
-        response.map_err(ScrapeError::Exchange)
+        answer.map_err(ScrapeError::Exchange)
     }
 
     async fn stream(

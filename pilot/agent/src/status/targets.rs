@@ -16,7 +16,7 @@ use crate::json_object::object;
 /// One page of the application's metrics.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ScrapeTarget {
-    /// Scheme of the pod's pages, which the injector took from `prometheus.io/scheme`.
+    /// Scheme of the page.
     pub scheme: Scheme,
     /// Port of the application.
     pub port: u16,
@@ -38,13 +38,8 @@ impl ScrapeTarget {
         if matches!(raw.scrape.to_ascii_lowercase().as_str(), "false" | "f" | "0") {
             return Ok(Vec::new());
         }
-        let scheme = match raw.scheme.trim() {
-            "" | "http" => Scheme::Http,
-            "https" => Scheme::Https,
-            other => return Err(TargetError::new(SCHEME, TargetProblem::Scheme(other.to_owned()))),
-        };
         let parse = |source, port: &str, path: &str| {
-            Self::parse(scheme, port.trim(), path.trim(), options.port)
+            Self::parse(port.trim(), path.trim(), options.port)
                 .map_err(|problem| TargetError::new(source, problem))
         };
         if let Some(targets) = options.scrape_targets.as_deref().filter(|text| !is_blank(text)) {
@@ -67,8 +62,10 @@ impl ScrapeTarget {
         if options.prometheus_annotations.is_none() {
             return Ok(Vec::new());
         }
+        let scheme = scheme(&raw.scheme)
+            .ok_or_else(|| TargetError::new(SCHEME, TargetProblem::Scheme(raw.scheme.clone())))?;
         let port = if is_blank(&raw.port) { DEFAULT_PORT } else { &raw.port };
-        parse(PORT, port, &raw.path).map(|target| vec![target])
+        parse(PORT, port, &raw.path).map(|target| vec![Self { scheme, ..target }])
     }
 
     /// Returns a warning for each unknown field of the variable.
@@ -81,12 +78,7 @@ impl ScrapeTarget {
             .collect()
     }
 
-    fn parse(
-        scheme: Scheme,
-        port: &str,
-        path: &str,
-        status_port: u16,
-    ) -> Result<Self, TargetProblem> {
+    fn parse(port: &str, path: &str, status_port: u16) -> Result<Self, TargetProblem> {
         let number = port.parse::<u16>().ok().filter(|number| *number > 0);
         let number = number.ok_or_else(|| TargetProblem::Port(port.to_owned()))?;
         let owner = proxy_ports::owner(number);
@@ -99,6 +91,7 @@ impl ScrapeTarget {
             path => format!("/{path}"),
         };
         let valid = PathAndQuery::try_from(escape(path.as_bytes()));
+        let scheme = Scheme::Http;
         Ok(Self { scheme, port: number, path: valid.map_err(|_| TargetProblem::Path(path))? })
     }
 }
@@ -135,9 +128,6 @@ impl TargetError {
 /// Invalid page of the application's metrics.
 #[derive(Debug, Error)]
 pub enum TargetProblem {
-    /// Invalid scheme.
-    #[error("{0:?} is neither http nor https")]
-    Scheme(String),
     /// Invalid port.
     #[error("{0:?} is not a port (1–65535)")]
     Port(String),
@@ -149,6 +139,9 @@ pub enum TargetProblem {
         /// Its owner.
         owner: &'static str,
     },
+    /// Unknown scheme.
+    #[error("{0:?} is not http or https")]
+    Scheme(String),
     /// Invalid path.
     #[error("{0:?} is not a path of a URL")]
     Path(String),
@@ -159,13 +152,14 @@ pub enum TargetProblem {
 #[serde(expecting = "an object with scrape, path, port and targets")]
 struct RawScrape {
     #[serde(default)]
-    scheme: String,
-    #[serde(default)]
     scrape: String,
     #[serde(default)]
     path: String,
     #[serde(default)]
     port: String,
+    /// Not a field of Istio's.
+    #[serde(default)]
+    scheme: String,
     #[serde(default)]
     targets: Vec<RawTarget>,
 }
@@ -181,6 +175,15 @@ struct RawTarget {
 
 fn check_number(targets: usize) -> Result<(), TargetError> {
     if targets > MOST_TARGETS { Err(TargetError::TooMany(targets)) } else { Ok(()) }
+}
+
+/// Parses a scheme; as for Prometheus, none is HTTP.
+fn scheme(text: &str) -> Option<Scheme> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "" | "http" => Some(Scheme::Http),
+        "https" => Some(Scheme::Https),
+        _ => None,
+    }
 }
 
 fn is_blank(text: &str) -> bool {
@@ -219,11 +222,11 @@ mod tests {
     fn parse(variable: Option<&str>, annotation: Option<&str>) -> Result<Vec<String>, String> {
         let targets = ScrapeTarget::parse_all(&options(variable, annotation))
             .map_err(|error| error.to_string())?;
-        let shown = targets.iter().map(|target| {
-            let scheme = if target.scheme == Scheme::Https { "https " } else { "" };
-            format!("{scheme}{}{}", target.port, target.path)
-        });
-        Ok(shown.collect())
+        let text = |target: &ScrapeTarget| {
+            let secure = if target.scheme == Scheme::Https { "https " } else { "" };
+            format!("{secure}{}{}", target.port, target.path)
+        };
+        Ok(targets.iter().map(text).collect())
     }
 
     #[test]
@@ -238,14 +241,14 @@ mod tests {
             (Some(r#"{"scrape":"true","path":"/m?x=y","port":"8080"}"#), None, &["8080/m?x=y"]),
             (Some(r#"{"scrape":"true","path":"m","port":""}"#), Some(" "), &["80/m"]),
             (Some(r#"{"path":"/a b?m[]={j=\"x\"}"}"#), None, &["80/a%20b?m[]=%7Bj=%22x%22%7D"]),
+            (Some(r#"{"port":"8443","scheme":"HTTPS"}"#), None, &["https 8443/metrics"]),
+            (Some(r#"{"port":"8080","scheme":"http"}"#), None, &["8080/metrics"]),
+            (Some(r#"{"scheme":"https","targets":[{"port":"81"}]}"#), None, &["81/metrics"]),
             (Some(r#"{"scrape":"false","port":"8080"}"#), Some("81"), &[]),
             (Some(targets), None, &["81/a", "82/metrics"]),
             (Some(targets), Some("90:/b"), &["90/b"]),
             (Some(r#"{"port":"8080"}"#), Some("90:/b, 91 : b,"), &["90/b", "91/b"]),
             (None, Some("90"), &["90/metrics"]),
-            (Some(r#"{"scheme":"http","port":"8080"}"#), None, &["8080/metrics"]),
-            (Some(r#"{"scheme":"https","port":"8443"}"#), None, &["https 8443/metrics"]),
-            (Some(r#"{"scheme":"https"}"#), Some("90:/b"), &["https 90/b"]),
         ] {
             let found = parse(variable, annotation).unwrap();
             assert_eq!(found, expected, "{variable:?} {annotation:?}");
@@ -291,12 +294,8 @@ mod tests {
         for (variable, annotation, expected) in [
             (Some("x"), None, "ISTIO_PROMETHEUS_ANNOTATIONS: not a JSON object"),
             (Some("[]"), None, "ISTIO_PROMETHEUS_ANNOTATIONS: not a JSON object"),
-            (
-                Some(r#"{"scheme":"ftp"}"#),
-                None,
-                "annotation prometheus.io/scheme: \"ftp\" is neither http nor https",
-            ),
             (Some(r#"{"port":"0"}"#), None, "annotation prometheus.io/port: \"0\" is not a port"),
+            (Some(r#"{"scheme":"h2c"}"#), None, "annotation prometheus.io/scheme: \"h2c\" is not"),
             (None, Some("x:/a"), "annotation prometheus.istio.io/scrape-targets: \"x\" is not"),
         ] {
             let error = parse(variable, annotation).unwrap_err();

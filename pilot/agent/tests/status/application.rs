@@ -1,12 +1,12 @@
 //! Servers that stand for an application, each connection answered by a closure.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use rustls::crypto::ring;
-use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 /// A server, which runs until the test process ends.
@@ -49,37 +49,38 @@ impl Application {
         Self { port, requests }
     }
 
-    /// Starts a server of one page of metrics over TLS, with a certificate that nobody trusts.
-    pub(crate) fn over_tls(page: &'static str) -> Self {
-        let issued = rcgen::generate_simple_self_signed(["other.example".to_owned()]).unwrap();
-        let key = PrivatePkcs8KeyDer::from(issued.signing_key.serialize_der());
-        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![issued.cert.der().clone()], key.into())
-            .unwrap();
-        let config = Arc::new(config);
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let session = ServerConnection::new(Arc::clone(&config)).unwrap();
-                let mut stream = StreamOwned::new(session, stream.unwrap());
-                let lines = BufReader::new(&mut stream).lines().map_while(Result::ok);
-                if lines.take_while(|line| !line.is_empty()).count() > 0 {
-                    respond(&mut stream, "200 OK", TEXT, page);
-                }
-            }
-        });
-        Self { port, requests: Arc::default() }
-    }
-
     /// Starts a server of one page of metrics.
     pub(crate) fn metrics(content_type: &'static str, page: impl Into<String>) -> Self {
         let page = page.into();
         Self::start(move |_, stream| respond(stream, "200 OK", content_type, &page))
     }
+}
+
+/// Starts a server of one page over TLS, with a certificate that nobody signed. Returns its port.
+pub(crate) fn serve_over_tls(page: &'static str) -> u16 {
+    let names = ["application.example".to_owned()];
+    let issued = rcgen::generate_simple_self_signed(names).unwrap();
+    let key = PrivateKeyDer::try_from(issued.signing_key.serialize_der()).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![issued.cert.der().clone()], key)
+        .unwrap();
+    let config = Arc::new(config);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+            let mut stream = StreamOwned::new(connection, stream.unwrap());
+            // The request fits in one record.
+            if stream.read(&mut [0; 4096]).is_ok() {
+                respond(&mut stream, "200 OK", TEXT, page);
+            }
+        }
+    });
+    port
 }
 
 /// Writes an answer of known length.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use e2e::wait;
 
 use crate::agent::{Agent, Settings};
-use crate::application::{Application, OPENMETRICS, TEXT, respond};
+use crate::application::{Application, OPENMETRICS, TEXT, respond, serve_over_tls};
 use crate::client::{Answer, get, open_from};
 use crate::envoy::Envoy;
 
@@ -65,6 +65,19 @@ fn page_is_in_order_and_in_the_format_of_the_application() {
     assert!(answer.head.contains("content-type: text/plain; version=0.0.4"), "{}", answer.head);
     assert!(answer.body.ends_with(&format!("\n{istio}c 3\n\n")), "{}", answer.body);
     assert!(answer.body.contains("# TYPE istio_agent_scrapes_total counter"), "{}", answer.body);
+}
+
+#[test]
+fn metrics_of_an_application_with_tls_are_merged() {
+    let port = serve_over_tls("secure 1\n");
+    let annotations = format!(r#"{{"path":"/m","port":"{port}","scheme":"https"}}"#);
+    let agent = Agent::start(Settings {
+        annotations: Some(annotations),
+        admin: Some(([127, 0, 0, 1], envoy().port).into()),
+        ..Settings::default()
+    });
+    let page = scrape(&agent).body;
+    assert!(page.ends_with("\nsecure 1\n"), "{page}");
 }
 
 #[test]
@@ -230,22 +243,6 @@ fn redirect_of_the_application_is_followed() {
         }
     });
     assert!(scrape(&agent(&envoy(), &[&application])).body.ends_with("\na 1\n"));
-}
-
-#[test]
-fn metrics_over_tls_are_merged() {
-    let application = Application::over_tls("a 1\n");
-    let agent = Agent::start(Settings {
-        admin: Some(([127, 0, 0, 1], envoy().port).into()),
-        annotations: Some(format!(
-            r#"{{"scrape":"true","port":"{}","scheme":"https"}}"#,
-            application.port
-        )),
-        ..Settings::default()
-    });
-    let page = scrape(&agent).body;
-    assert!(page.ends_with("\na 1\n"), "{page}");
-    assert_eq!(failures(&agent), 0);
 }
 
 #[test]

@@ -54,12 +54,13 @@ pub struct DiscoveryArgs {
     #[arg(long = "secureGRPCAddr", value_name = "ADDRESS")]
     pub secure_grpc_addr: Option<ListenAddress>,
     /// Address of readiness and debug pages; only clients on loopback get the pages; empty to
-    /// switch it off
-    #[arg(long = "httpAddr", value_name = "ADDRESS", default_value = ":8080")]
-    pub http_addr: ListenAddress,
-    /// Address of the metrics; empty to switch it off
-    #[arg(long = "monitoringAddr", value_name = "ADDRESS", default_value = ":15014")]
-    pub monitoring_addr: ListenAddress,
+    /// switch it off [default: :8080, and 127.0.0.1:8080 with the registry Files]
+    #[arg(long = "httpAddr", value_name = "ADDRESS")]
+    pub http_addr: Option<ListenAddress>,
+    /// Address of the metrics; empty to switch it off [default: :15014, and 127.0.0.1:15014 with
+    /// the registry Files]
+    #[arg(long = "monitoringAddr", value_name = "ADDRESS")]
+    pub monitoring_addr: Option<ListenAddress>,
     /// Connections of a listener, beyond which new ones are closed at once. A proxy needs one, and
     /// about 50 kB
     #[arg(long = "maxConnections", value_name = "NUMBER", default_value = "10000",
@@ -86,6 +87,17 @@ pub enum RegistryKind {
     /// The files of --configDir
     #[value(name = "Files")]
     Files,
+}
+
+/// Addresses of listeners without TLS.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainAddresses {
+    /// `--grpcAddr`.
+    pub grpc: ListenAddress,
+    /// `--httpAddr`.
+    pub http: ListenAddress,
+    /// `--monitoringAddr`.
+    pub monitoring: ListenAddress,
 }
 
 impl DiscoveryArgs {
@@ -121,6 +133,20 @@ impl DiscoveryArgs {
         })
     }
 
+    /// Addresses of the plain listeners, with their flags.
+    pub fn plain_addresses(&self) -> PlainAddresses {
+        let default = |port| match self.registries {
+            RegistryKind::Kubernetes => ListenAddress::all(port),
+            // Without a cluster, no kubelet and no Prometheus asks from elsewhere.
+            RegistryKind::Files => ListenAddress::loopback(port),
+        };
+        PlainAddresses {
+            grpc: self.grpc_addr,
+            http: self.http_addr.unwrap_or(default(HTTP_PORT)),
+            monitoring: self.monitoring_addr.unwrap_or(default(MONITORING_PORT)),
+        }
+    }
+
     /// Address of the gRPC listener with TLS.
     pub fn secure_address(&self) -> ListenAddress {
         self.secure_grpc_addr.unwrap_or(match self.registries {
@@ -150,3 +176,5 @@ fn label_value(text: &str) -> Result<String, String> {
 }
 
 const SECURE_PORT: u16 = 15012;
+const HTTP_PORT: u16 = 8080;
+const MONITORING_PORT: u16 = 15014;

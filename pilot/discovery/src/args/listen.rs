@@ -1,7 +1,7 @@
 //! Addresses of listeners.
 
 use std::fmt::{self, Display, Formatter};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 /// Address that a listener binds; none switches it off.
@@ -15,6 +15,11 @@ impl ListenAddress {
     /// All addresses of the host.
     pub const fn all(port: u16) -> Self {
         Self(Some(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)))
+    }
+
+    /// The loopback address.
+    pub const fn loopback(port: u16) -> Self {
+        Self(Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)))
     }
 
     /// The address; `None` if the listener is switched off.

@@ -10,13 +10,13 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 use kube_access::LogFilter;
 
 pub use certificates::CertificateArgs;
-pub use discovery::{DiscoveryArgs, RegistryKind};
+pub use discovery::{DiscoveryArgs, PlainAddresses, RegistryKind};
 pub use listen::ListenAddress;
 pub use version::VersionArgs;
 
 /// The control plane: discovery for Envoy, certificates of workloads, debug pages
 #[derive(Clone, Debug, Parser)]
-#[command(name = "pilot-discovery", version, args_override_self = true, after_help = EXIT_HELP)]
+#[command(name = "pilot-discovery", version = program_version::text(), args_override_self = true, after_help = EXIT_HELP)]
 pub struct Arguments {
     /// Command to run.
     #[command(subcommand)]

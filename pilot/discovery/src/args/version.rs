@@ -1,6 +1,7 @@
 //! Arguments of `version`.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use serde_json::json;
 
 /// Arguments of `version`.
 #[derive(Clone, Copy, Debug, Args)]
@@ -8,15 +9,32 @@ pub struct VersionArgs {
     /// Print the version alone
     #[arg(short, long)]
     pub short: bool,
+    /// Format of the output [default: text]
+    #[arg(short, long, value_name = "FORM", value_enum)]
+    pub output: Option<VersionFormat>,
+}
+
+/// Output format of `version`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum VersionFormat {
+    /// JSON
+    Json,
 }
 
 impl VersionArgs {
     /// Text of the version.
     pub fn text(self) -> String {
-        let version = env!("CARGO_PKG_VERSION");
-        if self.short {
-            return version.to_owned();
+        match self.output {
+            Some(VersionFormat::Json) => {
+                let version = json!({
+                    "version": program_version::title(),
+                    "tag": program_version::NUMBER,
+                    "gitRevision": program_version::COMMIT,
+                });
+                format!("{:#}", json!({ "clientVersion": version }))
+            }
+            None if self.short => program_version::NUMBER.to_owned(),
+            None => format!("pilot-discovery version: {}", program_version::title()),
         }
-        format!("pilot-discovery version: Outrigger {version}")
     }
 }

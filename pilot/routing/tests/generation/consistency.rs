@@ -49,7 +49,7 @@ proptest! {
 }
 
 /// Violations of what holds for every generated set.
-fn problems(resources: &Resources) -> Vec<String> {
+pub(crate) fn problems(resources: &Resources) -> Vec<String> {
     let mut problems = Vec::new();
     let sets = [&resources.clusters, &resources.listeners, &resources.routes];
     for (name, resource) in sets.into_iter().flatten() {

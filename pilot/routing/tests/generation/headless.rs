@@ -15,8 +15,13 @@ use serde_json::json;
 use crate::tables::{API, API_HOST, endpoints, endpoints_of};
 use crate::world::{World, labels};
 
-/// Transport of a connection to a pod of a headless service.
+/// Transport of a connection to a pod of the headless service `api`.
 fn to_pod(world: &World, address: &str, port: u16) -> &'static str {
+    to_pod_of(world, "api.shop.svc.cluster.local", address, port)
+}
+
+/// Transport of a connection to a pod of a headless service.
+pub(crate) fn to_pod_of(world: &World, host: &str, address: &str, port: u16) -> &'static str {
     let name = format!("{address}_{port}");
     if !world.names::<Listeners>().contains(&name) {
         return "no listener";
@@ -30,7 +35,7 @@ fn to_pod(world: &World, address: &str, port: u16) -> &'static str {
     }
     let is_plaintext =
         |chain: &&FilterChain| chain.filters[0].name.ends_with("network.set_filter_state");
-    let cluster = format!("outbound|{port}||api.shop.svc.cluster.local");
+    let cluster = format!("outbound|{port}||{host}");
     let is_mutual = world.build::<Clusters>(&cluster).transport_socket.is_some();
     match chains.iter().copied().filter(is_plaintext).count() {
         0 if is_mutual => "mutual TLS",

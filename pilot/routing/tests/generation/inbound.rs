@@ -26,7 +26,8 @@ fn line(chain: &FilterChain) -> String {
     format!("{transport} [{protocols}] {ends}{}", if is_http { "http" } else { "tcp" })
 }
 
-fn inbound(listener: &Listener, port: u32) -> String {
+/// Chains of a port of the inbound listener, one in a line.
+pub(crate) fn inbound(listener: &Listener, port: u32) -> String {
     let chains = listener.filter_chains.iter().filter(|chain| {
         let rule = chain.filter_chain_match.as_ref();
         rule.and_then(|rule| rule.destination_port).is_some_and(|it| it.value == port)

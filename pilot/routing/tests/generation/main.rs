@@ -18,6 +18,7 @@ mod paths;
 mod pods;
 mod policies;
 mod proxy;
+mod reports;
 mod server;
 mod tables;
 mod world;

@@ -178,6 +178,9 @@ impl Discovery {
                         let is_first = !subscribed.contains_key(&request.type_url);
                         let known = subscribed.entry(request.type_url.clone()).or_default();
                         known.extend(names.iter().cloned());
+                        for name in &request.resource_names_unsubscribe {
+                            known.remove(name);
+                        }
                         let is_asked = is_first || !names.is_empty();
                         let found: Vec<_> =
                             is_asked.then(|| answer_to(&served, &request)).into_iter().collect();
@@ -228,10 +231,15 @@ fn differences(
     let types = types.filter_map(|url| Some((url, subscribed.get(url)?)));
     let found = types.filter_map(|(url, names)| {
         let is_wanted = |name: &&String| is_wildcard(url) || names.contains(*name);
+        let is_new = |url: &str, name: &String| {
+            let version = |set: &Encoded| set[url].get(name).map(|(version, _)| version.clone());
+            version(before) != version(now)
+        };
         let (before, now) = (&before[url], &now[url]);
-        let changed = now.iter().filter(|(name, (version, _))| {
-            let known = before.get(*name).map(|(version, _)| version);
-            is_wanted(name) && known != Some(version)
+        let changed = now.iter().filter(|(name, _)| {
+            // A changed cluster waits for its endpoints again.
+            let is_new = is_new(url, name) || url == ENDPOINT && is_new(CLUSTER, name);
+            is_wanted(name) && is_new
         });
         let changed: Vec<_> = changed.map(resource).collect();
         let removed = before.keys().filter(|name| is_wanted(name) && !now.contains_key(*name));
