@@ -100,9 +100,8 @@ fn has_code(error: &watcher::Error, code: u16) -> bool {
     use watcher::Error::{InitialListFailed, WatchStartFailed};
 
     match error {
-        InitialListFailed(kube::Error::Api(status)) | WatchStartFailed(kube::Error::Api(status)) => {
-            status.code == code
-        }
+        InitialListFailed(kube::Error::Api(status))
+        | WatchStartFailed(kube::Error::Api(status)) => status.code == code,
         _ => false,
     }
 }
