@@ -158,7 +158,7 @@ const ONCE: &str = "0x120 1x80";
 /// One event before the first scrape.
 const AT_START: &str = "_x120 1x80";
 const DAY: &str = "86400x200";
-const CASES: [Case; 15] = [
+const CASES: [Case; 16] = [
     Case {
         alert: "PilotDiscoveryDown",
         series: &[("up{pod=\"a\"}", "1x120 0x80"), ("up{pod=\"b\"}", "1x120 0x80")],
@@ -214,6 +214,12 @@ const CASES: [Case; 15] = [
         alert: "PilotDiscoveryConfigurationInvalid",
         series: &[("pilot_total_rejected_configs{pod=\"a\",kind=\"x\"}", AT_START)],
         labels: &[("kind", "x")],
+        value: "",
+    },
+    Case {
+        alert: "PilotDiscoveryProxiesClosed",
+        series: &[("outrigger_closed_proxies{pod=\"a\"}", "0x100 1x100")],
+        labels: &POD,
         value: "",
     },
     Case {

@@ -9,10 +9,11 @@ use jiff::Timestamp;
 use tokio::sync::{Notify, watch};
 
 use super::api::ClusterApi;
+use super::root_config_maps::Snapshot;
 use super::writes::Writes;
 use super::{AuthoritySender, wait};
 use crate::authority::Lifetime;
-use crate::bundle::{Bundle, TrustedCa};
+use crate::bundle::TrustedCa;
 use crate::options::Options;
 use crate::server_names::ServerNames;
 use crate::serving::ServingCertificate;
@@ -86,9 +87,8 @@ impl<'a> MountedReconciler<'a> {
         let clock_ahead = self.api.clock.ahead().unwrap_or_default();
         self.certificate.set_clock_ahead(clock_ahead);
         let now = self.api.clock.now();
-        let published = roots.as_ref().map(|roots| roots.of_namespace(&self.options.namespace));
         let loaded = self.load(now);
-        self.hand_over(published, now);
+        self.hand_over(roots.as_ref(), now);
         if let Err(error) = loaded {
             let folder = self.folder.path().display();
             let effect =
@@ -126,12 +126,11 @@ impl<'a> MountedReconciler<'a> {
         Ok(())
     }
 
-    /// Lets the CA sign that is due. `published` is `None` until the roots in the control plane's
-    /// namespace are known.
-    fn hand_over(&mut self, published: Option<Option<Bundle>>, now: Timestamp) {
+    /// Lets the CA sign that is due. `roots` are `None` until the published ones are known.
+    fn hand_over(&mut self, roots: Option<&Snapshot>, now: Timestamp) {
         let Some(handover) = &mut self.handover else { return };
-        let is_first = published.is_some() && !replace(&mut self.knows_published, true);
-        let published = published.flatten();
+        let is_first = roots.is_some() && !replace(&mut self.knows_published, true);
+        let published = roots.and_then(|roots| roots.of_namespace(&self.options.namespace));
         if let Some(published) = published.as_ref().filter(|_| is_first) {
             handover.retain(published, now);
         }

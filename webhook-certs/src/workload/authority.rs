@@ -153,6 +153,7 @@ impl WorkloadAuthority {
     }
 
     /// The same CA with other roots.
+    #[must_use]
     pub fn with_roots(&self, roots: Bundle) -> Self {
         Self { roots, ..self.clone() }
     }

@@ -97,7 +97,13 @@ fn pause(kind: &IstioKind) -> Duration {
 }
 
 fn has_code(error: &watcher::Error, code: u16) -> bool {
-    matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == code)
+    use watcher::Error::{InitialListFailed, WatchStartFailed};
+
+    match error {
+        InitialListFailed(kube::Error::Api(status))
+        | WatchStartFailed(kube::Error::Api(status)) => status.code == code,
+        _ => false,
+    }
 }
 
 /// Object of Istio. Only its metadata must be parsed: an object of one namespace, whatever is in

@@ -14,7 +14,7 @@ const POLICY: &str = "AuthorizationPolicy shop/deny";
 
 pub(crate) fn unenforced_policy_closes_its_workload_until_it_is_gone() {
     let story = || {
-        let mesh = Mesh::default();
+        let mesh = mesh();
         let fixture = start(&with_policies(&mesh), &[]);
         wait_for("the closed listener", || has_chains(&fixture, CLOSED));
         assert_eq!(fixture.page("/debug/syncz").unwrap()[0]["closed_by"], POLICY);
@@ -32,11 +32,10 @@ pub(crate) fn unenforced_policy_closes_its_workload_until_it_is_gone() {
         assert!(why[0]["objects"].as_array().unwrap().contains(&json!(POLICY)), "{why}");
 
         // Another change names no object again.
-        fixture.write(&with_policies(&mesh).strict("default"));
+        fixture.write(&with_policies(&mesh).service("other", 80, &[]));
         wait_for("the other change", || {
-            let config = fixture.page("/debug/config")?;
-            let policies = &config["peerAuthentications"];
-            if policies[0].is_object() { Ok(()) } else { Err(policies.to_string()) }
+            let services = fixture.page("/debug/registry")?;
+            if services[0].is_object() { Ok(()) } else { Err(services.to_string()) }
         });
         let log = fixture.log();
         for said in [
@@ -59,7 +58,7 @@ pub(crate) fn unenforced_policy_closes_its_workload_until_it_is_gone() {
 
 pub(crate) fn flag_opens_workloads_of_unenforced_policies() {
     let story = || {
-        let fixture = start(&with_policies(&Mesh::default()), &["--allow-unenforced-policies"]);
+        let fixture = start(&with_policies(&mesh()), &["--allow-unenforced-policies"]);
         wait_for("the open listener", || has_chains(&fixture, OPEN));
         let counted = "\noutrigger_objects_without_effect{kind=\"AuthorizationPolicy\"} 2\n";
         assert!(fixture.metrics().contains(counted), "{}", fixture.metrics());
@@ -71,6 +70,11 @@ pub(crate) fn flag_opens_workloads_of_unenforced_policies() {
         assert!(log.contains("--allow-unenforced-policies: workloads that an"), "{log}");
     };
     Namespace::create().unwrap().run(story).unwrap();
+}
+
+/// A mesh without certificates, for which an open listener would wait.
+fn mesh() -> Mesh {
+    Mesh::default().authenticate("DISABLE")
 }
 
 fn with_policies(mesh: &Mesh) -> Mesh {

@@ -161,7 +161,7 @@ fn policies_and_settings_of_files_apply_at_run_time() {
     let fixture = Fixture::start(&mesh);
     let config = || fixture.page("/debug/config").unwrap();
     assert_eq!(config()["peerAuthentications"], serde_json::json!([]));
-    fixture.write(&mesh.clone().strict("default"));
+    fixture.write(&mesh.clone().authenticate("STRICT"));
     wait_for("the policy", || match config()["peerAuthentications"][0]["mode"].as_str() {
         Some("Strict") => Ok(()),
         _ => Err(config().to_string()),

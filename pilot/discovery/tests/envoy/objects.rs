@@ -31,12 +31,12 @@ impl Mesh {
         self
     }
 
-    /// Adds a policy of the namespace for strict mutual TLS.
-    pub(crate) fn strict(mut self, name: &str) -> Self {
+    /// Adds a policy of the namespace with a mode of mutual TLS.
+    pub(crate) fn authenticate(mut self, mode: &str) -> Self {
         write!(
             self.yaml,
             "---\napiVersion: security.istio.io/v1\nkind: PeerAuthentication\n\
-             metadata: {{name: {name}, namespace: shop}}\nspec: {{mtls: {{mode: STRICT}}}}\n"
+             metadata: {{name: default, namespace: shop}}\nspec: {{mtls: {{mode: {mode}}}}}\n"
         )
         .unwrap();
         self

@@ -75,14 +75,13 @@ impl<'de, M: Manifest + DeserializeOwned> Deserialize<'de> for Watched<M> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
         let mut manifest = serde_json::from_str::<M>(text.get()).map_err(|error| error.to_string());
-        let BareMetadata { name, namespace, resource_version } = match &mut manifest {
-            Ok(manifest) => BareMetadata::from_parsed(manifest.metadata()),
-            Err(_) => {
-                let bare: BareObject =
-                    serde_json::from_str(text.get()).map_err(D::Error::custom)?;
-                bare.metadata
-            }
+        let bare = if let Ok(manifest) = &mut manifest {
+            BareMetadata::from_parsed(manifest.metadata())
+        } else {
+            let bare: BareObject = serde_json::from_str(text.get()).map_err(D::Error::custom)?;
+            bare.metadata
         };
+        let BareMetadata { name, namespace, resource_version } = bare;
         let metadata = ObjectMeta { name, namespace, resource_version, ..ObjectMeta::default() };
         Ok(Self { metadata, manifest })
     }
