@@ -51,7 +51,7 @@ pub enum InvalidRequest {
     Json(#[from] serde_json::Error),
     /// The rules would be too many.
     #[error(
-        "{interfaces} interfaces with {ranges} ranges each are more than {MOST_RULES} pairs\nhint: use \
+        "{interfaces} interfaces with {ranges} ranges each are more than {MOST_RULES} pairs; hint: use \
          fewer"
     )]
     TooManyRules {

@@ -2,10 +2,8 @@
 
 /// Splits the text of an error of `istio-init` into what happened and a hint for the plugin's users.
 pub(crate) fn split(text: &str) -> (&str, Option<&str>) {
-    match text.split_once("\nhint: ") {
-        Some((what, hint)) => (what, Some(of_node(hint))),
-        None => (text, None),
-    }
+    let (what, hint) = reason::hint::split(text);
+    (what, hint.map(of_node))
 }
 
 fn of_node(hint: &str) -> &str {

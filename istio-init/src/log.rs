@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use reason::hint::on_lines;
+
 use crate::json::Json;
 
 /// Switches to JSON lines.
@@ -40,9 +42,9 @@ fn write_line(level: &'static str, message: &str) {
         ]);
         format!("{line}\n")
     } else if level == "info" {
-        format!("{message}\n")
+        format!("{}\n", on_lines(message))
     } else {
-        format!("{level}: {message}\n")
+        format!("{level}: {}\n", on_lines(message))
     };
     // A closed stderr cannot be reported anywhere.
     let _ = io::stderr().write_all(line.as_bytes());

@@ -84,7 +84,7 @@ impl ClientFlags {
         let alone = self.given().find(|(flag, _)| flag.starts_with("as-"));
         match alone.filter(|_| self.user.is_empty()) {
             Some((flag, value)) => Err(format!(
-                "error: --{flag} {value:?}: there is no user to impersonate\n  hint: name one with \
+                "error: --{flag} {value:?}: there is no user to impersonate; hint: name one with \
                  --as"
             )),
             None => Ok(()),

@@ -23,6 +23,7 @@ pub(super) struct DebugPages {
     #[arg(long, value_name = "PORT", default_value_t = DEBUG_PORT)]
     debug_port: u16,
     /// Address of the debug pages, such as 127.0.0.1:8080, instead of the pods of a cluster
+    /// [default: none]
     #[arg(long, value_name = "IP:PORT", conflicts_with_all = ["selector", "debug_port"])]
     debug_address: Option<SocketAddr>,
 }
@@ -84,7 +85,7 @@ impl PageSource<'_> {
         let pods = pods.with_context(|| format!("listing pods of namespace {namespace}"))?;
         ensure!(
             !pods.items.is_empty(),
-            "no running pod with {selector} in namespace {namespace}\n  hint: name the control \
+            "no running pod with {selector} in namespace {namespace}; hint: name the control \
              plane's namespace with --istioNamespace"
         );
         let mut pages = Vec::new();

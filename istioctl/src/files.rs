@@ -118,7 +118,7 @@ pub(super) fn warn_of_unused_rules(
         });
         if !is_used {
             streams.say(&format!(
-                "warning: --pod-template {rule}: no object has a pod template there\n  hint: \
+                "warning: --pod-template {rule}: no object has a pod template there; hint: \
                  compare kind, API group and path with the objects"
             ));
         }

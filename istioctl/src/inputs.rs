@@ -191,13 +191,13 @@ fn is_manifest(path: &Path) -> bool {
 /// File name that means standard input or output.
 pub(crate) const STANDARD: &str = "-";
 
-const DOWNLOAD: &str = "\n  hint: download it first: curl --fail --location --remote-name URL";
+const DOWNLOAD: &str = "; hint: download it first: curl --fail --location --remote-name URL";
 
-const NEW_LINES: &str = "\n  hint: convert it: tr '\\r' '\\n' <OLD >NEW";
+const NEW_LINES: &str = "; hint: convert it: tr '\\r' '\\n' <OLD >NEW";
 
-const NAME_IT: &str = "\n  hint: to read a pipe, name it with --filename";
+const NAME_IT: &str = "; hint: to read a pipe, name it with --filename";
 
-const NO_FILE: &str = "error: --in-place: standard input is not a file\n  hint: name files or \
+const NO_FILE: &str = "error: --in-place: standard input is not a file; hint: name files or \
                        directories with --filename";
 
 /// Returns the error about files without a pod.
@@ -210,5 +210,5 @@ pub(super) fn no_pods(files: &[InputFile]) -> anyhow::Error {
     }
 }
 
-const NO_PODS: &str = "no file has a pod or a workload with a pod template\n  hint: \
+const NO_PODS: &str = "no file has a pod or a workload with a pod template; hint: \
                                   --pod-template names the template of another kind";

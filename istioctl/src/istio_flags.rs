@@ -22,7 +22,7 @@ impl ControlPlaneFlags {
         let value = if value == "true" { String::new() } else { format!(" {value:?}") };
         Err(format!(
             "error: --{flag}{value}: Istio's istioctl has this flag for the API of a control plane, \
-             and this program uses the Kubernetes API alone\n  hint: leave the flag out; \
+             and this program uses the Kubernetes API alone; hint: leave the flag out; \
              --kubeconfig and --context name a cluster"
         ))
     }

@@ -133,5 +133,5 @@ impl Failure {
     }
 }
 
-const NO_ANSWER: &str = "\n  hint: check that the API server runs and is reachable from here; \
+const NO_ANSWER: &str = "; hint: check that the API server runs and is reachable from here; \
                          --kubeconfig and --context select another cluster";

@@ -123,8 +123,7 @@ impl Output {
 
 const FORMS: [&str; 4] = ["yaml", "json", "patch", "diff"];
 
-const NO_TABLE: &str =
-    "error: --explain prints a table\n  hint: the one other form is --output json";
+const NO_TABLE: &str = "error: --explain prints a table; hint: the one other form is --output json";
 
 const NO_TEXT: &str =
-    "error: --check writes no text\n  hint: the one form of its result is --output json";
+    "error: --check writes no text; hint: the one form of its result is --output json";

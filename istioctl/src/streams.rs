@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 
 use clap::builder::styling::{AnsiColor, Style};
+use reason::hint::on_lines;
 
 use crate::printable::Lines;
 
@@ -60,7 +61,7 @@ impl<'a> Streams<'a> {
 
     /// Writes an error; one that cannot be written is dropped.
     pub(super) fn complain(&mut self, message: &str) {
-        let message = Lines(message).to_string();
+        let message = on_lines(&Lines(message).to_string());
         let message = if self.terminal.color_messages { colored(&message) } else { message };
         let _ = writeln!(self.messages, "{message}");
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
 use documents::suggest;
+use reason::hint::{SEPARATOR, on_lines};
 
 use crate::cli::Cli;
 
@@ -56,7 +57,7 @@ pub(super) fn usage_error(mut usage: clap::Error) -> String {
 }
 
 fn hinted(usage: &clap::Error, hint: &str) -> String {
-    format!("{}\n  hint: {hint}\n", usage.render().to_string().trim_end())
+    on_lines(&format!("{}{SEPARATOR}{hint}\n", usage.render().to_string().trim_end()))
 }
 
 fn is_near(word: &str, name: &str) -> bool {

@@ -67,5 +67,5 @@ fn is_action(line: &str) -> bool {
 }
 
 const KUSTOMIZE: &str = "kustomize.config.k8s.io/";
-const TEMPLATE: &str = "\n  hint: this looks like a template of a Helm chart: pass the output of \
+const TEMPLATE: &str = "; hint: this looks like a template of a Helm chart: pass the output of \
                         `helm template CHART` instead";

@@ -75,7 +75,7 @@ impl Version {
         {
             let namespace = cluster_client.control_plane;
             streams.say(&format!(
-                "note: no control plane runs in namespace {namespace}\n  hint: --istioNamespace \
+                "note: no control plane runs in namespace {namespace}; hint: --istioNamespace \
                  names another one"
             ));
         }
@@ -84,7 +84,7 @@ impl Version {
             Some(error) => {
                 let error = with_causes(error.as_ref());
                 streams.say(&format!(
-                    "note: the versions in the cluster are unknown: {error}\n  hint: \
+                    "note: the versions in the cluster are unknown: {error}; hint: \
                      --remote=false asks no cluster"
                 ));
                 Ok(())

@@ -54,7 +54,7 @@ impl Why {
                     return output::write(streams.output, &text).map_err(Failure::from_error);
                 }
                 Ok(_) => errors.push(anyhow!(
-                    "{proxy} has no resource {:?}\n  hint: `proxy-config` lists those of a pod",
+                    "{proxy} has no resource {:?}; hint: `proxy-config` lists those of a pod",
                     self.resource
                 )),
                 Err(error) => errors.push(error),

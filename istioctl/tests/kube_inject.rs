@@ -147,15 +147,16 @@ spec: {containers: []}
         "===> Skipping injection because Deployment \"sample/node\" has host networking enabled";
     assert_eq!(lines[0], words);
     assert!(lines[1].starts_with("     ") && lines[1].contains("(host_network)"), "{}", lines[1]);
+    assert_eq!(lines[2], "       hint: set spec.hostNetwork to false to inject the pod");
     assert_eq!(
-        lines[2],
+        lines[3],
         "===> Skipping injection because Pod \"out\" has sidecar injection disabled"
     );
     assert_eq!(
-        lines[4],
+        lines[5],
         "standard input: 0 injected, 2 skipped (1 host_network, 1 opted_out_by_label), 0 skipped because of their kind"
     );
-    assert_eq!(lines.len(), 5);
+    assert_eq!(lines.len(), 6);
 }
 
 #[test]
@@ -298,7 +299,8 @@ fn cluster_of_the_environment_is_unused_with_a_note() {
     let ran = run_with(&["kube-inject", "-f", "-"], POD, &environment);
     assert_eq!(ran.output, run(&["kube-inject", "-f", "-"], POD).output);
     insta::assert_snapshot!(ran.messages, @r"
-    using config: built in; values: built in; mesh: built in; hint: KUBECONFIG is set, but the configuration of its cluster is used only with --context or --kubeconfig
+    using config: built in; values: built in; mesh: built in
+      hint: KUBECONFIG is set, but the configuration of its cluster is used only with --context or --kubeconfig
     standard input: 1 injected, 0 skipped, 0 skipped because of their kind
     ");
 }
@@ -413,9 +415,9 @@ fn keys_of_injection_on_a_workload_get_a_warning() {
     ] {
         let ran = run(&["kube-inject", "-f", "-", "--strict"], &text);
         assert_eq!(ran.code, 0, "{text}{}", ran.messages);
-        let opt_out = format!("(misplaced_opt_out); hint: move it to {path}.metadata.labels\n");
+        let opt_out = format!("(misplaced_opt_out)\n  hint: move it to {path}.metadata.labels\n");
         let other =
-            format!("(misplaced_in_workload); hint: move it to {path}.metadata.annotations\n");
+            format!("(misplaced_in_workload)\n  hint: move it to {path}.metadata.annotations\n");
         let [opt_out, other] = [opt_out, other].map(|line| ran.messages.find(&line));
         assert!(opt_out.is_some() && opt_out < other, "{text}{}", ran.messages);
     }
@@ -426,7 +428,8 @@ fn list_without_a_list_of_items_gets_a_warning() {
     for (items, warns) in [("{a: b}", true), ("text", true), ("null", false), ("[]", false)] {
         let text = format!("apiVersion: v1\nkind: List\nitems: {items}\n");
         let ran = run(&["kube-inject", "-f", "-"], &text);
-        let warned = ran.messages.contains("List: its items are not a list (no_list); hint: start");
+        let warned =
+            ran.messages.contains("List: its items are not a list (no_list)\n  hint: start");
         assert_eq!((ran.code, warned, ran.output), (0, warns, text), "{}", ran.messages);
     }
 }
@@ -607,7 +610,8 @@ fn injected(file: &Path) -> String {
     let ran = run(&["kube-inject", "-f", path(file)], "");
     assert_eq!(ran.code, 0, "{}", file.display());
     // The messages are about documents that are not Kubernetes objects.
-    assert!(ran.warnings().lines().all(|line| line.contains("(no_kind)")), "{}", ran.messages);
+    let is_expected = |line: &str| line.contains("(no_kind)") || line.starts_with("  hint: ");
+    assert!(ran.warnings().lines().all(is_expected), "{}", ran.messages);
     ran.output
 }
 

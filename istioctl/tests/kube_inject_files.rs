@@ -163,7 +163,7 @@ fn knative_objects_are_left_with_a_reason() {
         let folder = Folder::with(&[("knative.yaml", &text)]);
         let ran = folder.run(&["-f", "knative.yaml"], "");
         assert_eq!((ran.code, &ran.output), (0, &text));
-        let hint = "(knative); hint: let the webhook inject its pods";
+        let hint = "(knative)\n  hint: let the webhook inject its pods";
         assert!(ran.messages.contains(hint), "{text}{}", ran.messages);
         let strict = folder.run(&["-f", "knative.yaml", "--strict"], "");
         assert_eq!((strict.code, &*strict.output), (1, ""));

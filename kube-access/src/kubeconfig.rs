@@ -150,7 +150,7 @@ pub enum KubeconfigError {
     },
     /// The environment selects no readable kubeconfig, and no service account.
     #[error(
-        "{context}no cluster: {unset} not set, and {name} cannot be read ({cause})\n\
+        "{context}no cluster: {unset} not set, and {name} cannot be read ({cause}); \
          hint: name a kubeconfig with --kubeconfig"
     )]
     NoCluster {
@@ -164,7 +164,7 @@ pub enum KubeconfigError {
         cause: String,
     },
     /// The kubeconfig has no current context, and no context was requested.
-    #[error("{origin}: it has no current-context\nhint: set it to one of the contexts: {known}")]
+    #[error("{origin}: it has no current-context; hint: set it to one of the contexts: {known}")]
     NoCurrentContext {
         /// Name of the kubeconfig in messages.
         origin: String,
@@ -173,7 +173,7 @@ pub enum KubeconfigError {
     },
     /// The requested context is missing.
     #[error(
-        "--context `{name}`: no such context in {origin}\nhint: use one of its contexts: {known}"
+        "--context `{name}`: no such context in {origin}; hint: use one of its contexts: {known}"
     )]
     Context {
         /// Name of the kubeconfig in messages.
@@ -185,7 +185,7 @@ pub enum KubeconfigError {
     },
     /// The current context is missing.
     #[error(
-        "{origin}: it has no context `{name}`, which is its current-context\nhint: use one of its contexts: \
+        "{origin}: it has no context `{name}`, which is its current-context; hint: use one of its contexts: \
          {known}"
     )]
     CurrentContext {
@@ -198,7 +198,7 @@ pub enum KubeconfigError {
     },
     /// The context refers to a missing cluster or user.
     #[error(
-        "{origin}: the context `{context}` names the {what} `{name}`, which is missing\n\
+        "{origin}: the context `{context}` names the {what} `{name}`, which is missing; \
          hint: use one of its {what}s: {known}"
     )]
     Reference {
@@ -279,34 +279,34 @@ mod tests {
                 "",
                 None,
                 Err(format!(
-                    "f: it has no current-context\nhint: set it to one of the contexts: {contexts}"
+                    "f: it has no current-context; hint: set it to one of the contexts: {contexts}"
                 )),
             ),
             (
                 "good",
                 Some("nope"),
                 Err(format!(
-                    "--context `nope`: no such context in f\nhint: use one of its contexts: {contexts}"
+                    "--context `nope`: no such context in f; hint: use one of its contexts: {contexts}"
                 )),
             ),
             (
                 "gone",
                 None,
                 Err(format!(
-                    "f: it has no context `gone`, which is its current-context\nhint: use one of its contexts: {contexts}"
+                    "f: it has no context `gone`, which is its current-context; hint: use one of its contexts: {contexts}"
                 )),
             ),
             (
                 "no-cluster",
                 None,
-                Err("f: the context `no-cluster` names the cluster `d`, which is missing\n\
+                Err("f: the context `no-cluster` names the cluster `d`, which is missing; \
                      hint: use one of its clusters: `c`"
                     .to_owned()),
             ),
             (
                 "good",
                 Some("no-user"),
-                Err("f: the context `no-user` names the user `v`, which is missing\n\
+                Err("f: the context `no-user` names the user `v`, which is missing; \
                      hint: use one of its users: `u`"
                     .to_owned()),
             ),

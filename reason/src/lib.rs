@@ -1,5 +1,6 @@
 //! Reasons: explanations of decisions and warnings.
 
+pub mod hint;
 #[cfg(test)]
 mod reference;
 pub mod words;
@@ -63,7 +64,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.message, self.word())?;
         match &self.hint {
-            Some(hint) => write!(f, "; hint: {hint}"),
+            Some(hint) => write!(f, "{}{hint}", hint::SEPARATOR),
             None => Ok(()),
         }
     }

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use kube_access::with_causes;
+use reason::hint::on_lines;
 use webhook_certs::cli;
 
 #[expect(clippy::print_stderr, reason = "the log may be turned off")]
@@ -14,7 +15,7 @@ fn main() -> ExitCode {
     match cli::run(command) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {}", with_causes(error.as_ref()));
+            eprintln!("error: {}", on_lines(&with_causes(error.as_ref())));
             ExitCode::FAILURE
         }
     }

@@ -102,7 +102,7 @@ fn missing_context_is_reported_with_its_flag() {
     for (context, wrong) in [
         (
             Some("nope"),
-            "--context `nope`: no such context in ORIGIN\nhint: use one of its contexts: `no-cluster`",
+            "--context `nope`: no such context in ORIGIN\n  hint: use one of its contexts: `no-cluster`",
         ),
         (
             Some("no-user"),
@@ -159,7 +159,7 @@ fn issue_signs_again_with_the_existing_ca() {
     let (code, said, _, _) = issue(&[]);
     assert_eq!(code, Some(1));
     assert!(said.starts_with(&format!("error: --out `{out}`: the CA key is not ")), "{said}");
-    assert!(said.ends_with("\nhint: --new-ca replaces it\n"), "{said}");
+    assert!(said.ends_with("\n  hint: --new-ca replaces it\n"), "{said}");
 }
 
 #[test]

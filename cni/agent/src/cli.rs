@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use kube_access::with_causes;
+use reason::hint::on_lines;
 
 use crate::args::{Arguments, Command};
 use crate::{run, uninstall};
@@ -65,7 +66,7 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
 
 fn complain(message: &str) {
     // A closed stderr cannot be reported.
-    let _ = writeln!(std::io::stderr(), "install-cni: {message}");
+    let _ = writeln!(std::io::stderr(), "install-cni: {}", on_lines(message));
 }
 
 const USAGE: u8 = 2;

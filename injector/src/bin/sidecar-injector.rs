@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use injector::webhook;
 use injector::webhook::config::args::Args;
 use mimalloc::MiMalloc;
+use reason::hint::on_lines;
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
@@ -22,7 +23,7 @@ fn main() -> ExitCode {
     match webhook::run(&Args::from_process()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            eprintln!("error: {}", on_lines(&error.to_string()));
             ExitCode::from(error.exit_code())
         }
     }

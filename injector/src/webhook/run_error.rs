@@ -61,7 +61,7 @@ pub enum RunError {
     CertificateFiles(#[source] FilesError),
     /// The client CAs cannot be used.
     #[error(
-        "{0}\nhint: name a file that this process may read, with the CA certificates of clients in \
+        "{0}; hint: name a file that this process may read, with the CA certificates of clients in \
          PEM"
     )]
     ClientFile(#[source] ClientFileError),

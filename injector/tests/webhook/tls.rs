@@ -180,7 +180,7 @@ fn client_ca_file_without_valid_ca_ends_the_program() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains("error: --client-ca-file") && said.contains(message), "{said}");
-        assert!(said.contains("\nhint: "), "{said}");
+        assert!(said.contains("\n  hint: "), "{said}");
     }
 }
 

@@ -65,7 +65,7 @@ pub enum BackendError {
     NotAPlan(#[from] NotAPlan),
     /// Rules exist that only an iptables can list, and PATH has none.
     #[error(
-        "rules are installed by iptables-{0}, and PATH has no iptables-{0} to list them\n\
+        "rules are installed by iptables-{0}, and PATH has no iptables-{0} to list them; \
          hint: run this in an image that has it"
     )]
     NoLister(Variant),

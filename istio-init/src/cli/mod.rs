@@ -77,11 +77,11 @@ enum Failure {
     NotAPlan(#[from] NotAPlan),
     #[error(
         "the installed rules differ from the plan: {missing} lines are missing, {foreign} are \
-         not planned\nhint: --reconcile repairs them"
+         not planned; hint: --reconcile repairs them"
     )]
     Drift { missing: usize, foreign: usize },
     #[error(
-        "rules are installed by {installed}, and the plan is for {planned}\n\
+        "rules are installed by {installed}, and the plan is for {planned}; \
          hint: --reconcile reinstalls them by {planned}; without --backend, the installed ones \
          are compared"
     )]

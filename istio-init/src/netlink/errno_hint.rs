@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use reason::hint::SEPARATOR;
 use rustix::io::Errno;
 
 use super::nf_tables::is_no_nf_tables;
@@ -21,7 +22,7 @@ impl Cause {
         Self { errno, privileges }
     }
 
-    /// Returns a hint on a new line; empty if there is none.
+    /// Returns a hint with its separator; empty if there is none.
     pub fn hint(&self) -> String {
         let hint = match self.errno {
             Errno::PERM | Errno::NOSYS => missing_privilege(self.privileges),
@@ -31,7 +32,7 @@ impl Cause {
             Errno::ACCESS => "IPv6 may be disabled on lo (net.ipv6.conf.lo.disable_ipv6)",
             _ => return String::new(),
         };
-        format!("\nhint: {hint}")
+        format!("{SEPARATOR}{hint}")
     }
 
     /// Returns a hint for an error about rules.
@@ -43,18 +44,18 @@ impl Cause {
             }
             _ => return self.hint(),
         };
-        format!("\nhint: {hint}")
+        format!("{SEPARATOR}{hint}")
     }
 
     /// Returns a hint for a socket that cannot be opened. Opening needs no capability.
     pub fn socket_hint(&self) -> &'static str {
         match self.errno {
             Errno::PERM | Errno::ACCESS | Errno::NOSYS => {
-                "\nhint: opening it needs no capability: a seccomp profile or a security module \
+                "; hint: opening it needs no capability: a seccomp profile or a security module \
                  forbids it; allow socket(AF_NETLINK) in the container's profile"
             }
             Errno::PROTONOSUPPORT | Errno::AFNOSUPPORT => {
-                "\nhint: this kernel or sandbox does not support this netlink protocol; rules need \
+                "; hint: this kernel or sandbox does not support this netlink protocol; rules need \
                  nf_tables (module nfnetlink), or iptables-legacy in the image and in the kernel"
             }
             _ => "",

@@ -53,7 +53,7 @@ pub enum KernelError {
     ListRules(Cause),
     /// An earlier run has not ended.
     #[error(
-        "another run has held the lock of this network namespace for {seconds} seconds: {holders}\n\
+        "another run has held the lock of this network namespace for {seconds} seconds: {holders}; \
          hint: end it, or run this again later"
     )]
     Busy {
@@ -108,7 +108,7 @@ fn outside_hint(cause: &Cause) -> &'static str {
 fn routing_hint(cause: &Cause) -> String {
     match cause.errno {
         Errno::OPNOTSUPP | Errno::AFNOSUPPORT => {
-            "\nhint: TPROXY needs a kernel with policy routing; or use REDIRECT".to_owned()
+            "; hint: TPROXY needs a kernel with policy routing; or use REDIRECT".to_owned()
         }
         _ => cause.hint(),
     }

@@ -23,7 +23,7 @@ use crate::types::protocol::Protocol;
 pub enum ProbeError {
     /// One of the proxy's ports is not free.
     #[error(
-        "cannot listen on {address} in settings of the proxy: {errno}\n\
+        "cannot listen on {address} in settings of the proxy: {errno}; \
          hint: run the probe before the proxy starts"
     )]
     Listen {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use reason::hint::SEPARATOR;
+
 /// Error about one value of a flag or variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputError {
@@ -56,7 +58,7 @@ impl fmt::Display for InputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: `{}` {}", self.source, Escaped(&self.value), self.error.reason)?;
         match &self.error.hint {
-            Some(hint) => write!(f, "\nhint: {hint}"),
+            Some(hint) => write!(f, "{SEPARATOR}{hint}"),
             None => Ok(()),
         }
     }

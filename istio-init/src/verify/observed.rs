@@ -55,19 +55,19 @@ pub enum ObservedRule {
 pub enum NotAPlan {
     /// No rules are installed.
     #[error(
-        "no rules of istio-init are installed in this network namespace\n\
+        "no rules of istio-init are installed in this network namespace; \
          hint: omit --from-kernel to use the rules that the flags define"
     )]
     Nothing,
     /// Several backends have installed rules.
     #[error(
-        "rules are installed by {} at once\n\
+        "rules are installed by {} at once; \
          hint: `istio-init verify --reconcile` keeps those of one backend", .0.join(" and by ")
     )]
     Several(Vec<String>),
     /// An own table contains a foreign rule.
     #[error(
-        "table {table}, chain {chain}: foreign rule: {rule}\n\
+        "table {table}, chain {chain}: foreign rule: {rule}; \
          hint: `istio-init verify` shows what differs, `--reconcile` repairs it"
     )]
     Foreign {
@@ -80,7 +80,7 @@ pub enum NotAPlan {
     },
     /// A table is dormant.
     #[error(
-        "table {0} is dormant\n\
+        "table {0} is dormant; \
          hint: `istio-init verify --reconcile` repairs it"
     )]
     Dormant(&'static str),

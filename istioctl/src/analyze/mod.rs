@@ -243,7 +243,7 @@ fn is_of(origin: &MessageOrigin, namespace: &str) -> bool {
 const FILES_CHECKED: &str = "without a cluster, pods are checked with the built-in settings, and \
                              revisions are not checked";
 const FILES_ALONE: &str = "; --use-kube=false looks at the files alone";
-const NOTHING: &str = "error: --use-kube=false needs files\n  hint: name files or directories";
+const NOTHING: &str = "error: --use-kube=false needs files; hint: name files or directories";
 
 const EXAMPLES: &str = "\
 Examples:

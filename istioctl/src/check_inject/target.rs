@@ -68,7 +68,7 @@ impl Target {
         let label = |pair: &str| match pair.split_once('=') {
             Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
             _ => Err(format!(
-                "error: --labels {text:?}: {pair:?} is not KEY=VALUE\n  hint: --labels has the \
+                "error: --labels {text:?}: {pair:?} is not KEY=VALUE; hint: --labels has the \
                  labels of one pod; --selector selects pods that exist"
             )),
         };

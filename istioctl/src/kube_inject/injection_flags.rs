@@ -196,7 +196,7 @@ fn keep_templates_alone(settings: &mut Settings, config: Option<&Text>) {
 fn unread(error: &ReadError, webhook: &Webhook) -> anyhow::Error {
     let by_tag = match &webhook.tagged_by {
         Some(name) => format!(
-            "\n  hint: revision {} is the one with the tag default, by \
+            "; hint: revision {} is the one with the tag default, by \
              MutatingWebhookConfiguration {name}",
             webhook.revision
         ),
@@ -207,6 +207,6 @@ fn unread(error: &ReadError, webhook: &Webhook) -> anyhow::Error {
 
 const NO_CLUSTER: &str = "hint: KUBECONFIG is set, but the configuration of its cluster is used \
                           only with --context or --kubeconfig";
-const WHERE_ELSE: &str = "\n  hint: --istioNamespace names the control plane's namespace, \
+const WHERE_ELSE: &str = "; hint: --istioNamespace names the control plane's namespace, \
 --revision its revision, --injectConfigMapName and --meshConfigMapName its ConfigMaps; with \
 --injectConfigFile, --valuesFile and --meshConfigFile files replace them";

@@ -41,7 +41,7 @@ impl Source {
                 let list = list_of(path);
                 ensure!(
                     document[list].is_array(),
-                    "{origin}: no list {list:?}, which Envoy's {path} has\n  hint: fetch it with \
+                    "{origin}: no list {list:?}, which Envoy's {path} has; hint: fetch it with \
                      `kubectl exec POD -c istio-proxy -- pilot-agent request GET '{path}'`"
                 );
                 Ok(document)

@@ -130,10 +130,7 @@ impl SetTag {
             if let Some(caution) = plan.caution().filter(|_| !self.skip_confirmation)
                 && !confirm(&caution, streams)?
             {
-                bail!(
-                    "revision tag {} is not set\n  hint: -y sets it without asking",
-                    self.tag.tag
-                );
+                bail!("revision tag {} is not set; hint: -y sets it without asking", self.tag.tag);
             }
             // A rejected change must leave the others undone.
             for dry_run in [true, false] {
@@ -158,7 +155,7 @@ impl SetTag {
         }
         if self.tag.auto_inject_namespaces && tag != DEFAULT {
             streams.say(&format!(
-                "warning: --auto-inject-namespaces has no effect on tag {tag:?}\n  hint: only the \
+                "warning: --auto-inject-namespaces has no effect on tag {tag:?}; hint: only the \
                  tag {DEFAULT} injects pods without labels"
             ));
         }
@@ -257,7 +254,7 @@ impl RemoveTag {
                 "Caution, found {count} namespace(s) still injected by tag {tag:?}: {names}"
             );
             if !confirm(&caution, streams)? {
-                bail!("revision tag {tag} is not removed\n  hint: -y removes it without asking");
+                bail!("revision tag {tag} is not removed; hint: -y removes it without asking");
             }
         }
         let replaced: Vec<_> = state.of_revision(DEFAULT).filter(|_| tag == DEFAULT).collect();

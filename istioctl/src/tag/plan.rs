@@ -53,29 +53,29 @@ pub(super) enum TagError {
     )]
     IsRevision(String),
     #[error(
-        "revision tag {tag:?} already exists, and --overwrite is false\n  hint: with --overwrite, \
+        "revision tag {tag:?} already exists, and --overwrite is false; hint: with --overwrite, \
          it becomes a tag of revision {revision:?}"
     )]
     Exists { tag: String, revision: String },
     #[error(
         "cannot modify tag: cannot find MutatingWebhookConfiguration with revision \
-         {revision:?}\n  hint: the revisions are {revisions}"
+         {revision:?}; hint: the revisions are {revisions}"
     )]
     NoRevision { revision: String, revisions: String },
     #[error(
         "revision {revision:?} is ambiguous: MutatingWebhookConfigurations {configurations} call \
-         it\n  hint: remove those that are not in use"
+         it; hint: remove those that are not in use"
     )]
     Ambiguous { revision: String, configurations: String },
     #[error("MutatingWebhookConfiguration {0} has no entry *.sidecar-injector.istio.io")]
     NoEntry(String),
     #[error(
-        "revision tag {tag:?} has the MutatingWebhookConfiguration {existing}\n  hint: leave out \
+        "revision tag {tag:?} has the MutatingWebhookConfiguration {existing}; hint: leave out \
          --webhook-name, or remove the tag first"
     )]
     OtherName { tag: String, existing: String },
     #[error(
-        "MutatingWebhookConfiguration {0} exists and is not of tag {1:?}\n  hint: choose another \
+        "MutatingWebhookConfiguration {0} exists and is not of tag {1:?}; hint: choose another \
          --webhook-name"
     )]
     NameInUse(String, String),

@@ -140,7 +140,7 @@ fn run_istio_init(iptables: &IptablesArgs) -> Result<ExitCode> {
 
 fn complain(message: &str) {
     // A closed stderr cannot be reported.
-    let _ = writeln!(std::io::stderr(), "pilot-agent: {message}");
+    let _ = writeln!(std::io::stderr(), "pilot-agent: {}", reason::hint::on_lines(message));
 }
 
 const USAGE: u8 = 2;

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use clap::Parser as _;
 use kube_access::with_causes;
+use reason::hint::on_lines;
 
 use crate::args::{Arguments, Command};
 use crate::environment::Environment;
@@ -61,7 +62,7 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
 
 fn complain(message: &str) {
     // A closed stderr cannot be reported.
-    let _ = writeln!(std::io::stderr(), "pilot-discovery: {message}");
+    let _ = writeln!(std::io::stderr(), "pilot-discovery: {}", on_lines(message));
 }
 
 const USAGE: u8 = 2;

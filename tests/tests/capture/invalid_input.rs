@@ -134,7 +134,7 @@ fn has_no_control_characters(name: &str, value: &str, text: &str) {
     let is_clean = text.chars().all(|c| !c.is_control() || c == '\n');
     assert!(is_clean, "{name} {value:?} comes out as it is: {text:?}");
     let is_line = |line: &str| {
-        ["error: ", "hint: ", "warning: "].iter().any(|start| line.starts_with(start))
+        ["error: ", "  hint: ", "warning: "].iter().any(|start| line.starts_with(start))
             || line.contains(" rules are in force, by nftables, for ")
     };
     assert!(text.lines().all(is_line), "{name} {value:?} writes lines: {text}");

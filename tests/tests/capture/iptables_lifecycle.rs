@@ -208,7 +208,7 @@ fn iptables_error_names_rule_and_flag() {
     assert_eq!(output.status.code(), Some(1));
     insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @r"
     error: iptables-nft-restore rejects `-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN` (from --proxy-uid): Warning: Extension owner revision 0 not supported, missing kernel module?; line 18: RULE_APPEND failed (No such file or directory): rule in chain ISTIO_OUTPUT
-    hint: the kernel has no match by owner (module xt_owner); load it on the node
+      hint: the kernel has no match by owner (module xt_owner); load it on the node
     ");
 }
 

@@ -154,15 +154,15 @@ fn invalid_backend_is_reported_with_other_errors() {
         refusal(&["--backend", "ebtables", "--force-iptables-binary=random", "-x", "10.0.0.1"]);
     insta::assert_snapshot!(stderr, @r"
     error: --backend: `ebtables` is not a backend
-    hint: use auto, iptables or nftables
+      hint: use auto, iptables or nftables
     error: --force-iptables-binary: `random` is not a variant of iptables
-    hint: use legacy or nft
+      hint: use legacy or nft
     error: --istio-service-exclude-cidr: `10.0.0.1` is not an address range: it has no prefix length
-    hint: write 10.0.0.1/32
+      hint: write 10.0.0.1/32
     ");
     insta::assert_snapshot!(refusal(&["--backend=iptables", "--native-nftables"]), @r"
     error: --backend: `iptables` contradicts --native-nftables
-    hint: use only one of them
+      hint: use only one of them
     ");
 }
 

@@ -150,9 +150,9 @@ fn rejected_run_reports_why_and_changes_nothing() {
     assert_eq!((code, &*stdout), (Some(1), ""));
     insta::assert_snapshot!(stderr, @r"
     error: --istio-inbound-ports: `80-` is not a port
-    hint: use a number from 0 to 65535, or a range such as 8000-9000
+      hint: use a number from 0 to 65535, or a range such as 8000-9000
     error: --istio-service-exclude-cidr: `10.0.0.1` is not an address range: it has no prefix length
-    hint: write 10.0.0.1/32
+      hint: write 10.0.0.1/32
     ");
     for usage in [&["--no-such-flag"][..], &["word"], &["--dry-run=perhaps"], &["-p"]] {
         let (code, stdout, stderr) = run(usage);
@@ -181,7 +181,7 @@ fn kernel_error_names_rule_and_flag() {
     let refusal = pod.namespace.run(|| nftables::apply(&plan).unwrap_err().to_string()).unwrap();
     insta::assert_snapshot!(refusal, @r#"
     the kernel rejects `add rule inet istio-proxy-nat istio-inbound counter jump output comment "--istio-inbound-ports"` (from --istio-inbound-ports); no rule was changed: Operation not supported (os error 95)
-    hint: the kernel lacks nf_tables with NAT for the inet family (Linux 5.2 or later)
+      hint: the kernel lacks nf_tables with NAT for the inet family (Linux 5.2 or later)
     "#);
     assert_eq!(pod.dump(), before);
 }
@@ -248,7 +248,7 @@ fn missing_net_admin_is_named() {
     let stderr = text(&output.stderr);
     insta::assert_snapshot!(stderr, @r"
     error: cannot list the rules of an earlier run in nf_tables: Operation not permitted (os error 1)
-    hint: istio-init needs the capability NET_ADMIN, which this container does not have: add it to its securityContext
+      hint: istio-init needs the capability NET_ADMIN, which this container does not have: add it to its securityContext
     ");
     assert_eq!(pod.dump(), before);
 }

@@ -23,7 +23,7 @@ fn seccomp_profile_without_netlink_is_named() {
     assert_eq!(output.status.code(), Some(1));
     insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @r"
     error: cannot open a netlink socket for nf_tables: Operation not permitted (os error 1)
-    hint: opening it needs no capability: a seccomp profile or a security module forbids it; allow socket(AF_NETLINK) in the container's profile
+      hint: opening it needs no capability: a seccomp profile or a security module forbids it; allow socket(AF_NETLINK) in the container's profile
     ");
     assert_eq!(pod.dump(), before);
 }
@@ -36,7 +36,7 @@ fn kernel_without_netfilter_netlink_is_named() {
     assert_eq!(output.status.code(), Some(1));
     insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @r"
     error: cannot open a netlink socket for nf_tables: Protocol not supported (os error 93)
-    hint: this kernel or sandbox does not support this netlink protocol; rules need nf_tables (module nfnetlink), or iptables-legacy in the image and in the kernel
+      hint: this kernel or sandbox does not support this netlink protocol; rules need nf_tables (module nfnetlink), or iptables-legacy in the image and in the kernel
     ");
 }
 
@@ -48,7 +48,7 @@ fn unknown_network_namespace_is_rejected() {
     assert_eq!(output.status.code(), Some(1));
     insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @r"
     error: this network namespace: `cannot open a netlink socket for nf_tables: No buffer space available (os error 105)` prevents deciding whether it is a node's or a pod's
-    hint: run istio-init in the pod; if this is intended, use --allow-host-network
+      hint: run istio-init in the pod; if this is intended, use --allow-host-network
     ");
     assert_eq!(pod.dump(), before);
 }

@@ -93,7 +93,7 @@ const EXPECTED: &[Expected] = &[
         0,
         &[
             "label sidecar.istio.io/inject of the Deployment is \"false\"",
-            "(misplaced_opt_out); hint: move it to spec.template.metadata.labels",
+            "(misplaced_opt_out)\n  hint: move it to spec.template.metadata.labels",
             "annotation proxy.istio.io/config of the Deployment has no effect",
             "annotation traffic.sidecar.istio.io/excludeOutboundPorts of the Deployment",
         ],

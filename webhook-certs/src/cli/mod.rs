@@ -240,7 +240,7 @@ fn options_of_own_ca(args: &ClusterArgs) -> cluster::Options {
     let options = options(args);
     if options.signer.is_some() {
         exit_with_usage_error(
-            "with --cert-mode csr there is no CA in a Secret\n\
+            "with --cert-mode csr there is no CA in a Secret; \
              hint: `kubectl get certificatesigningrequests` lists the requests",
         );
     }

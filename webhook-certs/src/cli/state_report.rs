@@ -54,7 +54,7 @@ impl StateReport {
         let name = format!("{}/{}", options.namespace, options.secret_name);
         let Some(secret) = &seen.secret else {
             anyhow::bail!(
-                "Secret {name} does not exist\n\
+                "Secret {name} does not exist; \
                  hint: replicas create it when they start; check --namespace, --revision and \
                  --secret-name"
             );

@@ -211,7 +211,7 @@ pub enum RotateError {
     Call(#[from] CallError),
     /// The Secret is missing.
     #[error(
-        "Secret {name} does not exist\nhint: replicas create it when they start; check \
+        "Secret {name} does not exist; hint: replicas create it when they start; check \
          --namespace, --revision and --secret-name"
     )]
     NoSecret {

@@ -171,7 +171,7 @@ pub fn revocable(
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RevocableError {
     /// No CA has the number.
-    #[error("--revoke={number}: the Secret holds no CA with that number\nhint: it holds {held}")]
+    #[error("--revoke={number}: the Secret holds no CA with that number; hint: it holds {held}")]
     Unknown {
         /// Requested number.
         number: u64,
@@ -180,7 +180,7 @@ pub enum RevocableError {
     },
     /// Either of two CAs may be meant.
     #[error(
-        "--revoke: a rotation is in progress, and two CAs are trusted\n\
+        "--revoke: a rotation is in progress, and two CAs are trusted; \
          hint: choose one with --revoke=NUMBER; the Secret holds {held}"
     )]
     Ambiguous {

@@ -52,7 +52,7 @@ impl TlsParameters {
 /// A TLS 1.2 suite conflicts with a minimum of TLS 1.3.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "the cipher suite {suite} is of TLS 1.2 and conflicts with a minimum of TLS 1.3\n\
+    "the cipher suite {suite} is of TLS 1.2 and conflicts with a minimum of TLS 1.3; \
      hint: omit it, or lower the minimum to TLSV1_2"
 )]
 pub struct TlsParametersError {

@@ -184,8 +184,8 @@ pub(crate) async fn program_rotates_revokes_and_reports_progress(
 
     // Without a revocation, the old CA would stay for an hour.
     for (revoke, message) in [
-        ("--revoke", "two CAs are trusted\nhint: choose one with --revoke=NUMBER; "),
-        ("--revoke=9", "the Secret holds no CA with that number\nhint: it holds "),
+        ("--revoke", "two CAs are trusted\n  hint: choose one with --revoke=NUMBER; "),
+        ("--revoke=9", "the Secret holds no CA with that number\n  hint: it holds "),
     ] {
         let output = program(&["rotate", revoke]).output().await?;
         let said = String::from_utf8(output.stderr)?;

@@ -109,12 +109,12 @@ pub enum OptionsError {
     #[error("--tls-cipher-suites, --tls-min-version: {0}")]
     Tls(#[source] TlsParametersError),
     /// A client name is empty, which no certificate can match.
-    #[error("--client-allowed-names: a name is empty\nhint: separate names by commas")]
+    #[error("--client-allowed-names: a name is empty; hint: separate names by commas")]
     ClientName,
     /// This process creates no CA that it could write. In a cluster, the CA is already in a Secret
     /// and in the webhook configuration.
     #[error(
-        "--writeCaFile: this process creates no CA, because the certificate comes from the cluster\n\
+        "--writeCaFile: this process creates no CA, because the certificate comes from the cluster; \
          hint: use it outside of a cluster and without --kubeconfig"
     )]
     WriteCa,
@@ -123,7 +123,7 @@ pub enum OptionsError {
     Signer(#[from] SignerError),
     /// A flag has no effect.
     #[error(
-        "{flag}: this process maintains no certificate, because {reason}\n\
+        "{flag}: this process maintains no certificate, because {reason}; \
          hint: use it in a pod or with --kubeconfig, without --tlsCertFile"
     )]
     NoUpkeep {

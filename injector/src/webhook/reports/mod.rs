@@ -52,7 +52,7 @@ pub(super) struct Scope {
 pub enum ReportsError {
     /// There is no cluster.
     #[error(
-        "--report-interval: no cluster is configured\n\
+        "--report-interval: no cluster is configured; \
          hint: use it in a cluster or with --kubeconfig"
     )]
     NoCluster,

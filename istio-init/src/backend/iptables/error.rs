@@ -22,24 +22,24 @@ pub enum IptablesError {
     Tables(Cause),
     /// PATH lacks the variant that the user requested.
     #[error(
-        "--force-iptables-binary: `{0}` cannot be used: PATH has no iptables-{0}\n\
+        "--force-iptables-binary: `{0}` cannot be used: PATH has no iptables-{0}; \
          hint: leave the flag out, or add iptables-{0} to the image"
     )]
     NoVariant(Variant),
     /// The user requested iptables, and PATH has none that works.
     #[error(
-        "--backend: `iptables` cannot be used: PATH has no iptables that this process could run\n\
+        "--backend: `iptables` cannot be used: PATH has no iptables that this process could run; \
          hint: use --backend nftables, which needs no program"
     )]
     NoBinaries,
     /// One family's programs are missing.
     #[error(
-        "cannot capture IPv6: PATH has no {0}\n\
+        "cannot capture IPv6: PATH has no {0}; \
          hint: add it to the image, or use --backend nftables"
     )]
     NoFamily(&'static str),
     /// A program cannot be started.
-    #[error("cannot run {program}: {source}\nhint: {}", start_hint(source))]
+    #[error("cannot run {program}: {source}; hint: {}", start_hint(source))]
     Start {
         /// The program.
         program: &'static str,
@@ -55,7 +55,7 @@ pub enum IptablesError {
         rest: Box<IptablesError>,
     },
     /// A program starts, but its libraries or interpreter are missing.
-    #[error("{program} does not work: {reason}\nhint: --backend nftables needs no program")]
+    #[error("{program} does not work: {reason}; hint: --backend nftables needs no program")]
     Broken {
         /// The program.
         program: &'static str,
@@ -64,7 +64,7 @@ pub enum IptablesError {
     },
     /// A program does not end in time.
     #[error(
-        "{program} did not end in time\n\
+        "{program} did not end in time; \
          hint: another program may hold the lock of iptables, or the lock's file is on a file \
          system that hangs; --backend nftables needs no lock"
     )]
@@ -186,9 +186,11 @@ fn without_name(line: &str) -> &str {
     }
 }
 
-/// Returns a line with the remedy; empty for an unknown error.
+/// Returns the remedy as a hint; empty for an unknown error.
 fn hint(stderr: &str, privileges: Privileges) -> String {
-    remedy(stderr, privileges).map(|hint| format!("\nhint: {hint}")).unwrap_or_default()
+    remedy(stderr, privileges)
+        .map(|hint| format!("{}{hint}", reason::hint::SEPARATOR))
+        .unwrap_or_default()
 }
 
 fn remedy(stderr: &str, privileges: Privileges) -> Option<String> {
@@ -317,23 +319,17 @@ mod tests {
             .map(refused)
             .join("\n\n"),
             @r"
-        iptables-restore rejects `-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN` (from --proxy-uid): Warning: Extension owner revision 0 not supported, missing kernel module?; line 3: RULE_APPEND failed (No such file or directory): rule in chain ISTIO_OUTPUT
-        hint: the kernel has no match by owner (module xt_owner); load it on the node
+        iptables-restore rejects `-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN` (from --proxy-uid): Warning: Extension owner revision 0 not supported, missing kernel module?; line 3: RULE_APPEND failed (No such file or directory): rule in chain ISTIO_OUTPUT; hint: the kernel has no match by owner (module xt_owner); load it on the node
 
-        iptables-restore rejects `-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN` (from --proxy-uid): Couldn't load match `owner':No such file or directory
-        hint: this image's iptables has no file libxt_owner.so
+        iptables-restore rejects `-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN` (from --proxy-uid): Couldn't load match `owner':No such file or directory; hint: this image's iptables has no file libxt_owner.so
 
-        iptables-restore rejects `* nat`: unable to initialize table 'nat'
-        hint: the kernel lacks the table's module (iptable_nat or ip6table_nat for nat); load it on the node, or use --backend nftables
+        iptables-restore rejects `* nat`: unable to initialize table 'nat'; hint: the kernel lacks the table's module (iptable_nat or ip6table_nat for nat); load it on the node, or use --backend nftables
 
-        iptables-restore rejects `* nat`: line 1: TABLE_ADD failed (Operation not supported): table nat
-        hint: the kernel's nf_tables lacks NAT (module nft_chain_nat); load it on the node
+        iptables-restore rejects `* nat`: line 1: TABLE_ADD failed (Operation not supported): table nat; hint: the kernel's nf_tables lacks NAT (module nft_chain_nat); load it on the node
 
-        iptables-restore rejects: Fatal: can't open lock file /run/xtables.lock: Permission denied
-        hint: iptables-legacy needs a lock file that it can write, /run/xtables.lock unless XTABLES_LOCKFILE names another; or use --backend nftables, which needs no lock
+        iptables-restore rejects: Fatal: can't open lock file /run/xtables.lock: Permission denied; hint: iptables-legacy needs a lock file that it can write, /run/xtables.lock unless XTABLES_LOCKFILE names another; or use --backend nftables, which needs no lock
 
-        iptables-restore rejects: Another app is currently holding the xtables lock. Perhaps you want to use the -w option?
-        hint: another program holds the lock of iptables-legacy; end it, or use --backend nftables, which needs no lock
+        iptables-restore rejects: Another app is currently holding the xtables lock. Perhaps you want to use the -w option?; hint: another program holds the lock of iptables-legacy; end it, or use --backend nftables, which needs no lock
 
         iptables-restore rejects the rules of the table nat: line 4 failed
 

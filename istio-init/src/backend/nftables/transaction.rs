@@ -220,7 +220,7 @@ impl TransactionStep<'_> {
             | Self::DeleteChain(..)
             | Self::Remove(_) => return None,
         };
-        is_missing.then(|| format!("\nhint: the kernel lacks {part}"))
+        is_missing.then(|| format!("; hint: the kernel lacks {part}"))
     }
 
     fn encode(&self, sequence: u32, acknowledge: u16, messages: &mut Messages) {
