@@ -251,15 +251,12 @@ impl Publishing {
         }
         let proxy = self.publisher.proxy(id);
         let proxy = proxy.map_or_else(String::new, |it| format!("{}.{}", it.pod, it.namespace));
-        match now {
-            Some(policy) => {
-                tracing::warn!(proxy, "no inbound connection is taken: {policy} is not enforced");
-                self.closed.insert(id, policy.clone());
-            }
-            None => {
-                tracing::info!(proxy, "inbound connections are taken again");
-                self.closed.remove(&id);
-            }
+        if let Some(policy) = now {
+            tracing::warn!(proxy, "no inbound connection is taken: {policy} is not enforced");
+            self.closed.insert(id, policy.clone());
+        } else {
+            tracing::info!(proxy, "inbound connections are taken again");
+            self.closed.remove(&id);
         }
     }
 

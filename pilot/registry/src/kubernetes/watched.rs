@@ -125,7 +125,7 @@ mod tests {
     use super::*;
     use crate::manifest::ServiceManifest;
 
-    /// Deeper than serde_json goes.
+    /// Deeper than `serde_json` goes.
     fn deep() -> String {
         "[".repeat(200) + &"]".repeat(200)
     }
