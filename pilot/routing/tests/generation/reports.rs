@@ -6,9 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use e2e::report_files;
+use mesh::istio_kinds::{AUTHORIZATION_POLICY, PEER_AUTHENTICATION};
 use mesh::mesh_config::MeshConfig;
 use pilot_registry::files;
 use pilot_registry::manifest::ObjectDefaults;
+use pilot_routing::authorization_policy::AuthorizationPolicy;
 use pilot_routing::envoy::clusters::Clusters;
 use pilot_routing::envoy::listeners::Listeners;
 use pilot_routing::envoy::routes::Routes;
@@ -41,13 +43,20 @@ fn world(file: &Path, address: &str) -> World {
     let metadata =
         json!({"INSTANCE_IPS": address, "HTTP_BY_METHOD": "true", "LABELS": {"app": app}});
     let metadata = metadata.as_object().unwrap();
-    let policies = objects.policies.values().map(PeerAuthentication::from_object);
+    let of_kind = |kind: &'static str| {
+        objects.istio.iter().filter(move |((name, _), _)| name == kind).map(|(_, object)| object)
+    };
+    let policies = of_kind(PEER_AUTHENTICATION.kind).map(PeerAuthentication::from_object);
+    let policies = policies.collect::<Result<_, _>>().unwrap();
+    let authorization = of_kind(AUTHORIZATION_POLICY.kind);
+    let authorization = authorization.filter_map(AuthorizationPolicy::from_object).collect();
     World {
         services: objects.services.into_values().collect(),
         slices: objects.slices.into_values().collect(),
         pods: objects.pods.into_values().collect(),
         mesh: MeshView::new(&MeshConfig::parse("").unwrap()).unwrap(),
-        policies: policies.collect::<Result<_, _>>().unwrap(),
+        policies,
+        authorization,
         proxy: ProxyView::from_node(&id, locality("/"), metadata).unwrap(),
     }
 }
