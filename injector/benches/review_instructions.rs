@@ -24,7 +24,11 @@ fn main() {
     if let [ANSWER, pod, overlay, times] =
         &*arguments.iter().map(String::as_str).collect::<Vec<_>>()
     {
-        let overlay = if *overlay == TEMPLATE { Overlay::Template } else { Overlay::BuiltIn };
+        let overlay = match *overlay {
+            TEMPLATE => Overlay::Template,
+            UNRECORDED => Overlay::Unrecorded,
+            _ => Overlay::BuiltIn,
+        };
         let review = Review::new(pod, overlay).expect("the parent has seen Istio's cases");
         for _ in 0..times.parse().expect("a number") {
             black_box(review.answer());
@@ -37,7 +41,7 @@ fn main() {
     }
     println!("| review | thousands of instructions |");
     println!("| --- | --- |");
-    for overlay in ["built-in", TEMPLATE] {
+    for overlay in ["built-in", UNRECORDED, TEMPLATE] {
         for pod in cases::PODS {
             if overlay == TEMPLATE && cases::config_path().is_none() {
                 cases::say_left_out(&format!("{overlay}/{pod}"));
@@ -68,3 +72,4 @@ fn instructions(pod: &str, overlay: &str, reviews: u64) -> u64 {
 const REVIEWS: u64 = 4;
 const ANSWER: &str = "--answer";
 const TEMPLATE: &str = "template";
+const UNRECORDED: &str = "unrecorded";

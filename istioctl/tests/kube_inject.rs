@@ -318,7 +318,7 @@ fn built_in_images_equal_the_installation() {
     let args: Vec<_> = ["kube-inject", "-f", "-"].into_iter().chain(installed).collect();
     let (by_files, built_in) = (run(&args, POD), run(&args[..3], POD));
     assert_eq!((by_files.code, by_files.output), (0, built_in.output.clone()));
-    for image in ["istio/proxyv2:1.28.0", "outrigger/istio-init:0.1.0"] {
+    for image in ["docker.io/istio/proxyv2:1.28.0", "localhost/outrigger/istio-init:0.1.0"] {
         assert!(built_in.output.contains(&format!("image: {image}\n")), "{image}");
     }
 }

@@ -100,7 +100,7 @@ struct ImageArgs {
 #[derive(Debug, Args)]
 struct NameArgs {
     /// Repository of the images, without the last part of their names
-    #[arg(long, value_name = "REPOSITORY", default_value = "docker.io/outrigger")]
+    #[arg(long, value_name = "REPOSITORY", default_value = "localhost/outrigger")]
     repository: String,
     /// Root certificates for programs in images
     #[arg(long, value_name = "FILE", default_value = CERTIFICATES)]

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::file_tree::FileTree;
 use crate::platform::Platform;
 
-/// Repository and tag of an image, as `docker.io/outrigger/istio-init:0.1.0`.
+/// Repository and tag of an image, as `localhost/outrigger/istio-init:0.1.0`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageName {
     repository: String,

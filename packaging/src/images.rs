@@ -44,7 +44,7 @@ pub const PROXY_PROGRAMS: [&str; 2] = ["istio-init", "pilot-agent"];
 /// Inputs of the images of one platform.
 #[derive(Debug, Clone, Copy)]
 pub struct ImageInputs<'a> {
-    /// Repository without the last part: `docker.io/outrigger`.
+    /// Repository without the last part: `localhost/outrigger`.
     pub repository: &'a str,
     /// Tag.
     pub tag: &'a str,

@@ -170,6 +170,8 @@ words! {
             Fixed("if the field is not yours, remove it");
         NOT_RECORDED = "not_recorded", "With `uninject`, a field is not exactly as before, because injection does not record it",
             Fixed("compare the field with your own manifest");
+        LOST_RECORD = "lost_record", "With `uninject`, a variable of the proxy that records the original values is no longer the JSON of injection",
+            Fixed("compare the field with your own manifest");
         ABSENT_PART = "absent_part", "With `uninject`, the annotation `sidecar.istio.io/status` names a container or volume that the pod does not have",
             Fixed("check that the annotation belongs to this pod");
     }

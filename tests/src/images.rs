@@ -79,5 +79,5 @@ pub(crate) fn pause(programs: &Programs) -> Result<Image> {
 }
 
 /// The name of [`pause`].
-pub(crate) const PAUSE: &str = "docker.io/outrigger/pause:0.1.0";
-const OURS: &str = "docker.io/outrigger";
+pub(crate) const PAUSE: &str = "localhost/outrigger/pause:0.1.0";
+const OURS: &str = "localhost/outrigger";

@@ -1,5 +1,6 @@
 //! `manifests/` as users compose them: the base with components, rendered by kustomize.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -78,8 +79,8 @@ impl Composition {
     }
 }
 
-/// Renders a folder of `manifests` with components, and with a `ConfigMap` for each text that
-/// one of them takes: name, key and text.
+/// Renders a folder of `manifests` with components, and with the `ConfigMaps` of the texts that they
+/// take: name, key and text.
 pub fn render(
     programs: &Programs,
     folder_below: &str,
@@ -90,9 +91,14 @@ pub fn render(
     let path = folder.path().canonicalize().context("finding the folder")?;
     let manifests = relative(&path, &repository().join("manifests"))?;
     let mut resources = vec![manifests.join(folder_below)];
+    let mut maps = BTreeMap::new();
     for (name, key, text) in texts {
+        let empty = || text_for_kustomize(name, key, text);
+        maps.entry(*name).or_insert_with(empty)["data"][*key] = (*text).into();
+    }
+    for (name, map) in maps {
         let file = format!("{name}.yaml");
-        write(&path.join(&file), &text_for_kustomize(name, key, text))?;
+        write(&path.join(&file), &map)?;
         resources.push(file.into());
     }
     let component = |name: &&str| manifests.join("components").join(name);

@@ -23,6 +23,8 @@ use serde_json::{Value, json};
 pub(crate) enum Overlay {
     /// The built-in overlay.
     BuiltIn,
+    /// The built-in overlay, without a record for uninjection (`outrigger.recordOriginal: omit`).
+    Unrecorded,
     /// The template of Istio's chart.
     Template,
 }
@@ -83,11 +85,13 @@ impl Review {
 /// Returns the settings of a chart with default values.
 pub(crate) fn settings(overlay: Overlay) -> Option<Settings> {
     let config = match overlay {
-        Overlay::BuiltIn => None,
+        Overlay::BuiltIn | Overlay::Unrecorded => None,
         Overlay::Template => Some(inject_config()?),
     };
+    let values = (overlay == Overlay::Unrecorded)
+        .then_some(Document { source: "values", text: "outrigger: {recordOriginal: omit}" });
     let inject_config = config.as_deref().map(|text| Document { source: "the chart's", text });
-    let documents = Documents { inject_config, ..Documents::default() };
+    let documents = Documents { inject_config, values, ..Documents::default() };
     let process = Process { native_sidecars: true, ..Process::default() };
     Some(Settings::parse(&documents, process).expect("settings"))
 }

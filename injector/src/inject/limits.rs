@@ -89,6 +89,18 @@ pub(crate) fn annotation_bytes(pod: &Value) -> usize {
     annotations.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum()
 }
 
+/// True if a pod is so small that it may be copied and compared once more for the record of its
+/// values before injection.
+pub(crate) fn is_small(pod: &Value) -> bool {
+    json_bytes(pod) <= ANNOTATION_BYTES
+}
+
+/// True if an annotation of the injector with a value of this length leaves the pod's annotations
+/// below Kubernetes' limit.
+pub(crate) fn has_room_for(pod: &Value, bytes: usize) -> bool {
+    annotation_bytes(pod) + key::ORIGINAL.len() + bytes <= ANNOTATION_BYTES
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

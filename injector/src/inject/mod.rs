@@ -5,6 +5,7 @@ pub mod cluster_state;
 pub(crate) mod computed_env;
 pub(crate) mod error;
 pub(crate) mod limits;
+mod original_pod;
 mod plan;
 pub mod policy;
 pub mod postprocess;
@@ -27,7 +28,7 @@ use crate::json::patch::{self, Patch};
 use crate::kubernetes::api_defaults;
 use crate::kubernetes::merge::{merge, settle};
 use crate::settings::Settings;
-use crate::settings::outrigger::CaptureRequest;
+use crate::settings::outrigger::{CaptureRequest, RecordOriginal};
 
 /// Injects the pod, or returns the reason why not.
 ///
@@ -41,7 +42,7 @@ pub fn inject(settings: &Settings, target: Target<'_>) -> Result<InjectionOutcom
         });
     }
     limits::check(&target.pod)?;
-    let injection = budget::within(|| carry_out(Plan::new(settings, &target)?, target.pod))?;
+    let injection = budget::within(|| with_record(settings, target))?;
     Ok(InjectionOutcome::Injected(Box::new(injection)))
 }
 
@@ -78,6 +79,19 @@ impl Injection {
     pub fn patch(&self) -> Patch<'_> {
         patch::write(&self.pod, &self.change)
     }
+}
+
+/// Injects the pod, and records what the injected one does not show.
+fn with_record(settings: &Settings, target: Target<'_>) -> Result<Injection, InjectError> {
+    let plan = Plan::new(settings, &target)?;
+    let reinjected = plan.reinjected;
+    let is_recorded = settings.values.outrigger.record_original == RecordOriginal::Write;
+    let name = is_recorded.then(|| original_pod::workload_name(&target));
+    let injection = carry_out(plan, target.pod)?;
+    Ok(match name {
+        Some(name) => original_pod::record_in(injection, reinjected, &name),
+        None => injection,
+    })
 }
 
 /// Merges the overlays into the pod and postprocesses it.

@@ -106,6 +106,30 @@ impl Change {
         }
     }
 
+    /// Returns the earlier state of a value; `None` if there was none.
+    pub(crate) fn before(&self, after: &Value) -> Option<Value> {
+        Some(match (self, after) {
+            (Self::Set(before), _) => return before.clone(),
+            (Self::Removed(before), _) => before.clone(),
+            (Self::Object(changes), Value::Object(members)) => {
+                let present = members.iter().filter_map(|(key, value)| {
+                    let before = match changes.get(key) {
+                        Some(change) => change.before(value)?,
+                        None => value.clone(),
+                    };
+                    Some((key.clone(), before))
+                });
+                let removed = changes.iter().filter_map(|(key, change)| match change {
+                    Self::Removed(before) => Some((key.clone(), before.clone())),
+                    _ => None,
+                });
+                Value::Object(present.chain(removed).collect())
+            }
+            (Self::List(change), Value::Array(items)) => change.before(items),
+            (_, after) => after.clone(),
+        })
+    }
+
     /// Adds a change at the end of a path.
     fn record(&mut self, path: &[PathStep<'_>], change: Self) {
         let Some((step, rest)) = path.split_first() else {
@@ -179,6 +203,16 @@ impl ListChange {
         self.gone.keys().copied()
     }
 
+    /// Returns the removed items by their previous index.
+    pub(crate) fn gone_items(&self) -> impl Iterator<Item = (usize, &Value)> {
+        self.gone.iter().map(|(index, item)| (*index, item))
+    }
+
+    /// Returns the change to the item at a present index, if it existed before.
+    pub(crate) fn item(&self, index: usize) -> &Change {
+        self.items.get(&index).unwrap_or(&Change::Kept)
+    }
+
     /// Returns the changes to items that existed before, by present index, ascending.
     pub fn items(&self) -> impl Iterator<Item = (usize, &Change)> {
         self.items.iter().map(|(index, change)| (*index, change))
@@ -236,8 +270,17 @@ impl ListChange {
         }
     }
 
+    /// Returns the earlier state of the items.
+    fn before(&self, items: &[Value]) -> Value {
+        let mut before = self.gone.clone();
+        before.extend(items.iter().enumerate().filter_map(|(index, item)| {
+            Some((self.origin(index)?, self.item(index).before(item)?))
+        }));
+        before.into_values().collect()
+    }
+
     /// Returns the previous index of a present item; `None` for a new one.
-    fn origin(&self, index: usize) -> Option<usize> {
+    pub(crate) fn origin(&self, index: usize) -> Option<usize> {
         self.origins.as_ref().map_or(Some(index), |origins| origins[index])
     }
 }

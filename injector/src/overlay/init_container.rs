@@ -15,7 +15,9 @@ pub(super) fn container(context: &Context<'_>) -> Value {
     let mut container = Map::new();
     let mut put = |key: &str, value: Value| container.insert(key.to_owned(), value);
     put("name", if cni { "istio-validation" } else { "istio-init" }.into());
-    put("image", image::of_init(context).into());
+    let image = image::of_init(context);
+    let needs = Privileges::of_image(&image);
+    put("image", image.into());
     put("args", args(context).into());
     if !global.image_pull_policy.is_empty() {
         put("imagePullPolicy", global.image_pull_policy.to_string().into());
@@ -29,7 +31,7 @@ pub(super) fn container(context: &Context<'_>) -> Value {
         put("env", env.into());
     }
     put("resources", context.resources());
-    put("securityContext", security_context(context, cni));
+    put("securityContext", security_context(context, cni, needs));
     Value::Object(container)
 }
 
@@ -87,7 +89,28 @@ pub(super) fn excluded_inbound_ports(context: &Context<'_>) -> String {
     with_port(excluded, context.status_port())
 }
 
-fn security_context(context: &Context<'_>, cni: bool) -> Value {
+/// Privileges of the container that programs the capture.
+#[derive(Clone, Copy, PartialEq)]
+enum Privileges {
+    /// `NET_ADMIN` alone: this project's image has no iptables, and its program writes no file.
+    Netlink,
+    /// Istio's privileges, for an image that may run `iptables-legacy`: raw sockets, and the lock
+    /// file `/run/xtables.lock`.
+    Iptables,
+}
+
+impl Privileges {
+    /// Returns the privileges that an image needs, by its name without registry, tag and digest.
+    fn of_image(image: &str) -> Self {
+        let name = image.rsplit('/').next().unwrap_or_default();
+        match name.split([':', '@']).next() {
+            Some("istio-init") => Self::Netlink,
+            _ => Self::Iptables,
+        }
+    }
+}
+
+fn security_context(context: &Context<'_>, cni: bool, privileges: Privileges) -> Value {
     let privileged = context.values().global.proxy.privileged.on();
     let mut security = if cni {
         let Identity { uid, gid } =
@@ -98,9 +121,14 @@ fn security_context(context: &Context<'_>, cni: bool) -> Value {
             "runAsGroup": gid, "runAsUser": uid, "runAsNonRoot": true,
         })
     } else {
+        let added: &[&str] = match privileges {
+            Privileges::Netlink => &["NET_ADMIN"],
+            Privileges::Iptables => &["NET_ADMIN", "NET_RAW"],
+        };
+        // User 0: an added capability takes effect only in a process of root.
         json!({
-            "capabilities": {"add": ["NET_ADMIN", "NET_RAW"], "drop": ["ALL"]},
-            "readOnlyRootFilesystem": false,
+            "capabilities": {"add": added, "drop": ["ALL"]},
+            "readOnlyRootFilesystem": privileges == Privileges::Netlink,
             "runAsGroup": 0, "runAsUser": 0, "runAsNonRoot": false,
         })
     };

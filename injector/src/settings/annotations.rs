@@ -256,6 +256,8 @@ keys! {
         "written by injection: names of the injected containers and volumes, read by reinjection";
     CAPTURE = "sidecar.outrigger.io/capture", AnnotationKind::Text, "",
         "written by injection if `outrigger.captureRequest` is `write`: what the CNI plugin captures";
+    ORIGINAL = "sidecar.outrigger.io/original", AnnotationKind::Text, "",
+        "written by injection unless `outrigger.recordOriginal` is `omit`: values before injection that the pod does not show, read by `uninject`";
     REVISION = "istio.io/rev", AnnotationKind::Text, "",
         "written by injection: the revision that injected the pod";
     APPLICATION_PORTS = "readiness.status.sidecar.istio.io/applicationPorts", AnnotationKind::Text, "",

@@ -28,6 +28,9 @@ pub struct Outrigger {
     /// `proxyUser`: handling of pods with a container that runs as the proxy's user or group.
     #[serde(deserialize_with = "or_default")]
     pub proxy_user: ProxyUser,
+    /// `recordOriginal`: annotation from which `uninject` restores what the pod does not show.
+    #[serde(deserialize_with = "or_default")]
+    pub record_original: RecordOriginal,
     /// `revisionTags`: further names of this revision that a pod may have in `istio.io/rev`.
     #[serde(deserialize_with = "or_default")]
     pub revision_tags: Vec<String>,
@@ -92,6 +95,17 @@ pub enum ProxyUser {
     Warn,
 }
 
+/// Annotation with the values before injection that the injected pod does not show.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum RecordOriginal {
+    /// The pod gets none, as in Istio. `uninject` warns of the fields in doubt.
+    Omit,
+    /// A pod with such values gets one.
+    #[default]
+    Write,
+}
+
 /// Returns an error with a suggestion for an unknown key close to a known one. Other unknown keys
 /// are rejected when the document is deserialised.
 pub(super) fn check_keys(given: &Map<String, Value>) -> Result<(), String> {
@@ -103,13 +117,14 @@ pub(super) fn check_keys(given: &Map<String, Value>) -> Result<(), String> {
     }
 }
 
-const KEYS: [&str; 7] = [
+const KEYS: [&str; 8] = [
     "captureRequest",
     "cpuLimits",
     "initResources",
     "podResources",
     "podRevision",
     "proxyUser",
+    "recordOriginal",
     "revisionTags",
 ];
 

@@ -318,7 +318,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(&*values.global.tag, "1.28");
-        assert_eq!(&*values.global.hub, "istio");
+        assert_eq!(&*values.global.hub, "docker.io/istio");
         assert_eq!(&*values.global.proxy.status_port, "0");
         assert_eq!(values.global.proxy.resources, json!({"limits": {"cpu": 1}}));
         assert!(values.sidecar_injector_webhook.rewrite_app_http_probe.on());
@@ -328,8 +328,8 @@ mod tests {
     fn default_images_are_pinned_and_init_image_is_ours() {
         let global = Values::default().global;
         let proxy = format!("{}/{}:{}", &*global.hub, &*global.proxy.image, &*global.tag);
-        assert_eq!(proxy, "istio/proxyv2:1.28.0");
-        let init = concat!("outrigger/istio-init:", env!("CARGO_PKG_VERSION"));
+        assert_eq!(proxy, "docker.io/istio/proxyv2:1.28.0");
+        let init = concat!("localhost/outrigger/istio-init:", env!("CARGO_PKG_VERSION"));
         assert_eq!(&*global.proxy_init.image, init);
     }
 

@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 
 use reason::Reason;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::{doubt, probes, remove_if_empty};
 use crate::inject::reinject::overrides::LONG;
 use crate::inject::reinject::status::{self, InjectionStatus, Overrides};
 use crate::inject::reinject::user_containers::{AUTO, respell_amounts};
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, VALIDATION};
+use crate::settings::annotations::key;
 use crate::settings::template_names;
 
 /// Removes the injected containers, puts the recorded ones back, and restores the handlers of the
@@ -25,7 +26,7 @@ pub(super) fn restore(
     let recorded: HashSet<_> =
         recorded.filter_map(|container| container["name"].as_str()).collect();
     let probers = probes::Probers::from_pod(injected);
-    let mut shown = status::without(injected, Some(status), NO_PORT).into_owned();
+    let mut shown = shown(lists_of(pod, injected), status, overrides);
     for list in [INIT_CONTAINERS, CONTAINERS] {
         let kept = shown.get_mut("spec").and_then(|spec| spec.get_mut(list));
         let mut kept = kept.map(Value::take).unwrap_or_default();
@@ -60,6 +61,38 @@ pub(super) fn restore(
             remove_if_empty(pod.get_mut("spec"), list);
         }
     }
+}
+
+/// Returns the pod without injected containers, and with the recorded ones.
+fn shown(mut pod: Value, status: &InjectionStatus, overrides: &Overrides) -> Value {
+    if !overrides.is_empty() {
+        return status::without(&pod, Some(status), NO_PORT).into_owned();
+    }
+    for list in [INIT_CONTAINERS, CONTAINERS] {
+        if let Some(Value::Array(containers)) = pod["spec"].get_mut(list) {
+            status.remove_injected(list, containers);
+        }
+    }
+    pod
+}
+
+/// Moves the containers out of `pod` into one that has no other field but the record of the
+/// user-supplied containers.
+fn lists_of(pod: &mut Value, injected: &Value) -> Value {
+    let mut moved = Map::new();
+    if let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) {
+        for list in [INIT_CONTAINERS, CONTAINERS] {
+            let containers = spec.get_mut(list).filter(|list| list.is_array());
+            if let Some(containers) = containers.map(Value::take) {
+                spec.remove(list);
+                moved.insert(list.to_owned(), containers);
+            }
+        }
+    }
+    let overrides = &injected["metadata"]["annotations"][key::OVERRIDES];
+    let mut pod = json!({"metadata": {"annotations": {(key::OVERRIDES): overrides}}});
+    pod["spec"] = moved.into();
+    pod
 }
 
 /// Returns a container of the sidecar that is still there, and that its user did not supply.

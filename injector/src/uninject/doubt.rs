@@ -26,6 +26,17 @@ pub(super) fn not_recorded(message: String) -> Reason {
     Reason::new(words::NOT_RECORDED, message)
 }
 
+/// Returns the doubt about a value whose record is damaged.
+pub(super) fn lost_record(message: String) -> Reason {
+    Reason::new(words::LOST_RECORD, message)
+}
+
+/// True if a doubt remains although the values before injection are recorded: the pod was edited
+/// since.
+pub(super) fn remains(doubt: &Reason) -> bool {
+    [words::ABSENT_PART, words::LOST_RECORD].iter().any(|word| word.as_str() == doubt.word())
+}
+
 /// Returns the doubts about containers and volumes that only the status has.
 pub(super) fn absent_parts(
     injected: &Value,

@@ -34,6 +34,7 @@ pub(super) fn restore(
         annotations.remove(STATUS);
         annotations.remove(key::OVERRIDES);
         annotations.remove(key::CAPTURE);
+        annotations.remove(key::ORIGINAL);
         for key in [key::DEFAULT_CONTAINER, key::DEFAULT_LOGS_CONTAINER] {
             if first.is_some() && annotations.get(key).and_then(Value::as_str) == first.as_deref() {
                 annotations.remove(key);

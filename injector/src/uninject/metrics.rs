@@ -43,7 +43,7 @@ pub(super) fn restore(
             "{port}, {path} and {scrape} are removed: variable {SCRAPE_CONFIG} of istio-proxy is \
              not the JSON of injection"
         );
-        doubts.push(doubt::not_recorded(message));
+        doubts.push(doubt::lost_record(message));
     }
     let config = config.unwrap_or_default();
     let targets: Vec<_> = config["targets"].as_array().into_iter().flatten().collect();

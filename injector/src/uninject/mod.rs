@@ -2,7 +2,8 @@
 //!
 //! The pod itself says which containers and volumes are injected (`sidecar.istio.io/status`), which
 //! user-supplied containers they replaced (`proxy.istio.io/overrides`), and where the application's
-//! probes and metrics were (environment of `istio-proxy`). No settings are needed.
+//! probes and metrics were (environment of `istio-proxy`). What it does not show, injection records
+//! (`sidecar.outrigger.io/original`). No settings are needed.
 
 mod capture;
 mod containers;
@@ -11,7 +12,10 @@ mod error;
 mod metadata;
 mod metrics;
 mod origin;
+mod original;
+mod outline;
 mod probes;
+mod record;
 mod spec;
 mod workload;
 
@@ -20,6 +24,8 @@ use serde_json::Value;
 
 pub use error::UninjectError;
 pub use origin::Origin;
+use record::Record;
+pub(crate) use record::{record, record_of};
 pub use workload::uninject_template;
 
 use crate::inject::reinject::status::{InjectionStatus, Overrides, STATUS};
@@ -47,8 +53,33 @@ impl Uninjection {
 }
 
 /// Removes the injection of a pod. `None` if the pod is not injected.
+///
+/// With the record of the injection, the pod comes back exactly, except for what was changed since.
 pub fn uninject(
     injected: &Value,
+    origin: &Origin<'_>,
+) -> Result<Option<Uninjection>, UninjectError> {
+    let Some(record) = Record::from_pod(injected) else {
+        return Ok(unrecorded(injected, injected.clone(), origin)?.map(|mut found| {
+            found.change = difference(injected, &found.pod);
+            found
+        }));
+    };
+    // The record was made without the object around the template.
+    let origin = Origin::from_workload(&origin.name, &Value::Null);
+    let Some(mut found) = unrecorded(injected, injected.clone(), &origin)? else { return Ok(None) };
+    record.apply(&mut found.pod);
+    found.doubts.retain(doubt::remains);
+    found.change = difference(injected, &found.pod);
+    Ok(Some(found))
+}
+
+/// Removes the injection of a pod without the record of the values before it. The change is empty.
+///
+/// `pod` is a copy of the injected one, or its outline.
+fn unrecorded(
+    injected: &Value,
+    mut pod: Value,
     origin: &Origin<'_>,
 ) -> Result<Option<Uninjection>, UninjectError> {
     let status = injected["metadata"]["annotations"].get(STATUS);
@@ -62,15 +93,13 @@ pub fn uninject(
     };
     let mut doubts: Vec<_> = doubt::other_templates(injected).collect();
     doubts.extend(doubt::absent_parts(injected, &status));
-    let mut pod = injected.clone();
     containers::restore(&mut pod, injected, &status, &overrides, &mut doubts);
     if let Some(name) = containers::not_named(&pod, &status, &overrides) {
         return Err(UninjectError::NotNamed(name));
     }
     spec::restore(&mut pod, &status, &mut doubts);
     metadata::restore(&mut pod, injected, &status, origin, &mut doubts);
-    let change = difference(injected, &pod);
-    Ok(Some(Uninjection { pod, change, doubts }))
+    Ok(Some(Uninjection { pod, change: Change::Kept, doubts }))
 }
 
 /// Removes a member if it is empty. Injection created it, or replaced an empty one.

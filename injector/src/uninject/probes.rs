@@ -28,7 +28,8 @@ impl Probers {
     /// Restores the handlers of a container that the agent calls.
     pub(super) fn restore(&self, container: &mut Value, list: &str, doubts: &mut Vec<Reason>) {
         let name = container["name"].as_str().unwrap_or_default().to_owned();
-        let ports = container["ports"].clone();
+        // Handlers do not have this key.
+        let ports = container.get_mut("ports").map(Value::take);
         for kind in &HANDLERS {
             let path = kind.agent_path(&name);
             let handler = kind
@@ -41,17 +42,21 @@ impl Probers {
             let prober = self.handlers.get(&path);
             let restored = prober.and_then(|prober| Some((prober, put_back(handler, prober)?)));
             let Some((prober, action)) = restored else {
-                let cause = if self.is_invalid {
-                    format!("variable {PROBERS} of istio-proxy is not the JSON of injection")
+                let start = format!("{field} still calls the agent");
+                doubts.push(if self.is_invalid {
+                    doubt::lost_record(format!(
+                        "{start}: variable {PROBERS} of istio-proxy is not the JSON of injection"
+                    ))
                 } else {
-                    format!("the environment of istio-proxy has no handler {path}")
-                };
-                let message = format!("{field} still calls the agent: {cause}");
-                doubts.push(doubt::not_recorded(message));
+                    doubt::not_recorded(format!(
+                        "{start}: the environment of istio-proxy has no handler {path}"
+                    ))
+                });
                 continue;
             };
             // The port of gRPC is a number always.
-            let names = names_of(&ports, &prober[action]["port"]).filter(|_| action != "grpc");
+            let names =
+                names_of(ports.as_ref(), &prober[action]["port"]).filter(|_| action != "grpc");
             if let Some(names) = names {
                 let message = format!(
                     "{field}.{action}.port is the number {}; the author may have written the \
@@ -61,12 +66,15 @@ impl Probers {
                 doubts.push(doubt::not_recorded(message));
             }
         }
+        if let Some(ports) = ports {
+            container["ports"] = ports;
+        }
     }
 }
 
 /// Returns the names of a container's ports with this number; `None` without any.
-fn names_of(ports: &Value, number: &Value) -> Option<String> {
-    let ports = ports.as_array().into_iter().flatten();
+fn names_of(ports: Option<&Value>, number: &Value) -> Option<String> {
+    let ports = ports.and_then(Value::as_array).into_iter().flatten();
     let same = ports.filter(|port| port["containerPort"] == *number);
     let names: Vec<_> = same.filter_map(|port| port["name"].as_str()).collect();
     (!names.is_empty()).then(|| names.join(" or "))

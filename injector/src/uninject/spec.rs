@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use reason::Reason;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{doubt, remove_if_empty};
 use crate::inject::reinject::status::{InjectionStatus, STATUS};
@@ -59,32 +59,45 @@ fn restore_volumes(pod: &mut Value, status: &InjectionStatus, doubts: &mut Vec<R
 }
 
 /// True if no template of Istio gives the volume this source, with the defaults of the API server.
-fn has_another_source(volume: &Value, name: &str) -> bool {
-    let mut source = volume.clone();
-    if let Some(members) = source.as_object_mut() {
-        members.remove("name");
-        members.retain(|_, member| !member.is_null());
-        for member in members.values_mut().filter_map(Value::as_object_mut) {
-            member.retain(|key, value| key != "defaultMode" || *value != DEFAULT_MODE);
-        }
-    }
-    let is_empty_dir = || source == json!({}) || source == json!({"emptyDir": {}});
-    let single = |field: &str| match source["projected"]["sources"].as_array().map(Vec::as_slice) {
-        Some([one]) => one[field].clone(),
-        _ => Value::Null,
+pub(super) fn has_another_source(volume: &Value, name: &str) -> bool {
+    let members = volume.as_object().into_iter().flatten();
+    let sources = members.filter(|(key, value)| *key != "name" && !value.is_null());
+    let sources: Vec<_> = sources.map(|(key, source)| (key.as_str(), source)).collect();
+    let (kind, source) = match sources[..] {
+        [] => ("emptyDir", &Value::Null),
+        [source] => source,
+        _ => return true,
+    };
+    // True for an object of these members alone, apart from the default mode.
+    let is = |expected: &[(&str, Value)]| {
+        let Some(members) = source.as_object() else { return source.is_null() };
+        let given =
+            members.iter().filter(|(key, value)| *key != "defaultMode" || **value != DEFAULT_MODE);
+        given.count() == expected.len() && expected.iter().all(|(key, value)| source[key] == *value)
+    };
+    let single = |field: &str| match source["sources"].as_array().map(Vec::as_slice) {
+        Some([one]) if kind == "projected" => &one[field],
+        _ => &Value::Null,
     };
     let is_injected = match name {
-        "credential-socket" | "istio-data" | "workload-certs" | "workload-socket" => is_empty_dir(),
-        "istio-envoy" => is_empty_dir() || source == json!({"emptyDir": {"medium": "Memory"}}),
-        "istio-podinfo" => source["downwardAPI"]["items"].as_array().is_some_and(|items| {
-            items.iter().all(|item| PODINFO.iter().any(|path| item["path"] == *path))
-        }),
+        "credential-socket" | "istio-data" | "workload-certs" | "workload-socket" => {
+            kind == "emptyDir" && is(&[])
+        }
+        "istio-envoy" => kind == "emptyDir" && (is(&[]) || is(&[("medium", "Memory".into())])),
+        "istio-podinfo" => {
+            kind == "downwardAPI"
+                && source["items"].as_array().is_some_and(|items| {
+                    items.iter().all(|item| PODINFO.iter().any(|path| item["path"] == *path))
+                })
+        }
         "istio-token" => single("serviceAccountToken")["path"] == name,
         "istiod-ca-cert" => {
-            source == json!({"configMap": {"name": "istio-ca-root-cert"}})
+            kind == "configMap" && is(&[("name", "istio-ca-root-cert".into())])
                 || single("clusterTrustBundle")["path"] == "root-cert.pem"
         }
-        "istio-ca-crl" => source == json!({"configMap": {"name": name, "optional": true}}),
+        "istio-ca-crl" => {
+            kind == "configMap" && is(&[("name", name.into()), ("optional", true.into())])
+        }
         _ => true,
     };
     !is_injected
@@ -162,7 +175,7 @@ fn name(object: &Value) -> String {
 }
 
 /// Volumes of the built-in templates.
-const VOLUMES: [&str; 10] = [
+pub(super) const VOLUMES: [&str; 10] = [
     "credential-socket",
     "istio-ca-crl",
     "istio-certs",

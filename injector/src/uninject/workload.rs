@@ -34,7 +34,8 @@ pub fn uninject_template(
     Ok(uninjection.map(|found| (template.clone(), with_comments(found, manifest, template))))
 }
 
-/// Keeps the keys of empty fields that have comments of the author, with the value null.
+/// Keeps the keys of empty fields that have comments of the author, with the value null: the
+/// comment stands where the value would be.
 fn with_comments(
     mut uninjection: Uninjection,
     manifest: &Manifest<'_>,
@@ -44,13 +45,18 @@ fn with_comments(
     for path in FILLED {
         let path: Vec<_> = path.iter().map(|key| (*key).to_owned()).collect();
         let pointer = format!("/{}", path.join("/"));
-        let is_gone =
-            injected.pointer(&pointer).is_some() && uninjection.pod.pointer(&pointer).is_none();
-        if is_gone && manifest.has_comments(template, &path) {
+        let is_empty = uninjection.pod.pointer(&pointer).is_none_or(|value| match value {
+            Value::Array(items) => items.is_empty(),
+            Value::Object(members) => members.is_empty(),
+            _ => false,
+        });
+        let was_filled = injected.pointer(&pointer).is_some_and(|value| !value.is_null());
+        if is_empty && was_filled && manifest.has_comments(template, &path) {
             let mut field = &mut uninjection.pod;
             for key in &path {
                 field = &mut field[key.as_str()];
             }
+            *field = Value::Null;
         }
     }
     uninjection.change = difference(injected, &uninjection.pod);

@@ -111,7 +111,7 @@ fn user_supplied_arguments_replace_the_injected_ones() {
     let injected = Fixture::default().pod(&pod_of(&json!({}), &own));
     let proxy = container(&injected, "istio-proxy");
     assert_eq!(proxy["args"], json!(["proxy", "sidecar", "--mine"]));
-    assert_eq!(proxy["image"], "istio/proxyv2:1.28.0");
+    assert_eq!(proxy["image"], "docker.io/istio/proxyv2:1.28.0");
     assert_eq!(variable(&injected, "A"), Some("b"));
     assert!(injected["metadata"]["annotations"]["proxy.istio.io/overrides"].is_string());
 }

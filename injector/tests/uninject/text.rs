@@ -35,8 +35,9 @@ proptest! {
         if only_added && doubts.is_empty() {
             prop_assert_eq!(&restored, &text);
         }
-        // A field in doubt goes with its comment.
-        if doubts.is_empty() {
+        // A container that injection replaced comes back without its comments.
+        let is_replaced = injected.contains("proxy.istio.io/overrides");
+        if doubts.is_empty() && !is_replaced {
             prop_assert_eq!(restored.matches(COMMENT).count(), injected.matches(COMMENT).count());
         }
         prop_assert_eq!(restored_text(&restored), (restored.clone(), Vec::new()));
@@ -142,13 +143,15 @@ fn comments_of_empty_fields_stay() {
     let flow_end = flow.replace("],   # after", "]   # after");
     let closed = "apiVersion: v1\nkind: Pod\nmetadata: {\n  name: p, labels: {app: web}, # x\n  \
                   annotations: {}}\nspec: # five\n  containers:\n  - name: \"a\" # six\n";
+    // An empty value cannot stand before a comment that injection has moved to the key.
+    let without_value = beside.replace(": {} #", ": #");
     for (text, expected) in [
         (EMPTY, EMPTY),
         (&EMPTY.replace('\n', "\r\n"), &EMPTY.replace('\n', "\r\n")),
-        (&beside, &beside.replace(": {} #", ": #")),
-        (flow, &flow.replace("volumes: [],   ", "   ")),
-        (closed, &closed.replace("web},", "web}").replace("annotations: {}", "")),
-        (&flow_end, &flow_end.replace("volumes: [],   ", "   ")),
+        (&beside, &without_value),
+        (flow, flow),
+        (closed, closed),
+        (&flow_end, &flow_end),
     ] {
         let injected = injected(text, &PARSED[0][0]).unwrap();
         assert_eq!(restored_text(&injected).0, *expected, "{injected}");

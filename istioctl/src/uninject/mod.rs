@@ -18,12 +18,13 @@ use tally::UninjectionTally;
 ///
 /// Turns injected pod templates and pods back to what they were before injection by kube-inject, by
 /// the webhook, or by Istio. Without settings: the annotation sidecar.istio.io/status names the
-/// injected containers and volumes, and the environment of istio-proxy has the original probes and
-/// metrics. Everything else stays as it is, byte for byte: comments, order, quoting, other
-/// documents, and workloads that are not injected.
+/// injected containers and volumes, the environment of istio-proxy has the original probes and
+/// metrics, and sidecar.outrigger.io/original has what else the pod does not show. Everything else
+/// stays as it is, byte for byte: comments, order, quoting, other documents, and workloads that are
+/// not injected.
 ///
-/// A warning on standard error names each field that injection may have changed without a record,
-/// such as the name of a probe's port.
+/// Istio does not record everything. A warning on standard error names each field that it may have
+/// changed without a record, such as the name of a probe's port.
 ///
 /// The command writes nothing if any workload cannot be turned back.
 #[derive(Debug, Args)]

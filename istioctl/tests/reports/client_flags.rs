@@ -99,8 +99,8 @@ pub(crate) fn version_counts_images(server: &ApiServers) {
     let labels = |app: &str, revision: &str| json!({"metadata": {"labels": {"app": app, "istio.io/rev": revision}}});
     for (name, image, app, revision) in [
         ("istiod-1", "docker.io/istio/pilot:1.28.0", "istiod", "default"),
-        ("injector-1", "outrigger/sidecar-injector:0.1.0", "sidecar-injector", "canary"),
-        ("injector-2", "outrigger/sidecar-injector:0.1.0", "sidecar-injector", "canary"),
+        ("injector-1", "localhost/outrigger/sidecar-injector:0.1.0", "sidecar-injector", "canary"),
+        ("injector-2", "localhost/outrigger/sidecar-injector:0.1.0", "sidecar-injector", "canary"),
     ] {
         let mut pod = container("app", image);
         injector::kubernetes::merge::merge(&mut pod, labels(app, revision)).unwrap();

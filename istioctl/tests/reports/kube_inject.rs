@@ -319,8 +319,8 @@ pub(crate) fn kube_inject_without_files_equals_the_webhook(_: &ApiServers) {
     assert_eq!(
         images,
         [
-            (&json!("istio-init"), &json!("outrigger/istio-init:0.1.0")),
-            (&json!("istio-proxy"), &json!("istio/proxyv2:1.28.0")),
+            (&json!("istio-init"), &json!("localhost/outrigger/istio-init:0.1.0")),
+            (&json!("istio-proxy"), &json!("docker.io/istio/proxyv2:1.28.0")),
         ]
     );
 }

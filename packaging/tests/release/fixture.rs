@@ -75,7 +75,7 @@ pub(crate) fn release(folder: &Path, platforms: &[Platform]) -> Release {
         },
         builder: "urn:outrigger:builder:test".to_owned(),
         invocation: None,
-        repository: "docker.io/outrigger".to_owned(),
+        repository: "localhost/outrigger".to_owned(),
         certificates: folder.join("certificates"),
     }
 }

@@ -54,7 +54,7 @@ fn image_of_one_platform_loads_without_containerd_store() {
     let fixture = Fixture::write("amd64", &[Platform::Amd64]);
     let layout = Layout::read(&fixture.output.join("webhook-certs-0.1.0.oci.tar"));
     let manifest = layout.json("manifest.json");
-    assert_eq!(manifest[0]["RepoTags"][0], "docker.io/outrigger/webhook-certs:0.1.0");
+    assert_eq!(manifest[0]["RepoTags"][0], "localhost/outrigger/webhook-certs:0.1.0");
     for path in [&manifest[0]["Config"], &manifest[0]["Layers"][0]] {
         assert!(layout.files.contains_key(path.as_str().unwrap()), "{path}");
     }

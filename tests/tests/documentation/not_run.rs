@@ -19,6 +19,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("ctr --namespace k8s.io", "needs a node"),
     ("curl --cacert root-cert.pem", "needs the DNS of a pod"),
     ("docker load", "there is no container engine"),
+    ("for image in dist/", "there is no container engine"),
     ("istioctl completion fish", "a line of fish"),
     ("istioctl completion powershell", "a line of PowerShell"),
     ("istioctl proxy-config", "needs a node: tests/tests/mesh/commands.rs runs it"),
@@ -27,7 +28,6 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("istioctl x describe pod", "needs a pod of this name: istioctl/tests/reports has others"),
     ("istioctl x graph", "needs the pods of a control plane"),
     ("istioctl x why", "needs a node: tests/tests/mesh/commands.rs runs it"),
-    ("kind load", "there is no container engine"),
     (
         "kubectl -n istio-cni rollout status",
         "needs a node with shared mounts: tests/tests/node/cni.rs runs the agent",

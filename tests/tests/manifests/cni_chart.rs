@@ -238,7 +238,7 @@ fn assert_equal(chart: &Objects, kustomize: &Objects, values: &Value) {
 }
 
 /// Objects of the chart by kind and name.
-fn templated(values: &Value) -> Objects {
+pub(crate) fn templated(values: &Value) -> Objects {
     by_name(&template("istio-cni", values).unwrap())
 }
 

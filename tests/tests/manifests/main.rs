@@ -16,6 +16,8 @@ mod documents;
 #[cfg(test)]
 mod features;
 #[cfg(test)]
+mod images;
+#[cfg(test)]
 mod istiod;
 #[cfg(test)]
 mod matching;
@@ -109,8 +111,8 @@ fn every_component_is_rendered() {
         let tag = (!rendering.composition.tags.is_empty()).then_some("tag");
         rendering.composition.components.iter().copied().chain(tag)
     });
-    // It takes an address: `monitoring`.
-    let rendered = rendered.chain(["runbooks"]);
+    // They take texts: `monitoring`, `images`.
+    let rendered = rendered.chain(["runbooks", "images", "mesh-images"]);
     assert_eq!(rendered.map(str::to_owned).collect::<BTreeSet<_>>(), folders);
 }
 

@@ -50,12 +50,14 @@ fn whole_mesh_has_the_base_unchanged_but_for_images() {
     let text = |file: &str| std::fs::read_to_string(manifests().join(file)).unwrap();
     let images = [
         (
-            "  hub: istio\n  tag: 1.28.0\n",
-            "  # Registry and tag of the images in injected pods.\n  hub: outrigger\n  tag: 0.1.0\n",
+            "  hub: docker.io/istio\n  tag: 1.28.0\n",
+            "  # Registry and tag of the images in injected pods. The component `mesh-images` sets both: no other \
+             text of this file\n  # has single quotes.\n  hub: 'localhost/outrigger'\n  tag: '0.1.0'\n",
         ),
         (
-            "    # A name with a slash is taken as it is, without hub and tag.\n    \
-             image: outrigger/istio-init:0.1.0\n",
+            "    # A name with a slash is taken as it is, without hub and tag. The component `images` sets it: no \
+             other text of\n    # this file has single quotes.\n    \
+             image: 'localhost/outrigger/istio-init:0.1.0'\n",
             "    image: istio-init\n",
         ),
     ];

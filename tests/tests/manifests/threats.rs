@@ -11,8 +11,9 @@ use e2e::programs::repository;
 #[test]
 fn every_test_named_by_a_threat_exists() {
     let text = fs::read_to_string(repository().join("docs/security.md")).unwrap();
+    let (table, _) = text.split_once("\n## ").unwrap();
     let rows: Vec<Vec<&str>> =
-        text.lines().filter(|line| line.starts_with('|')).skip(2).map(cells).collect();
+        table.lines().filter(|line| line.starts_with('|')).skip(2).map(cells).collect();
     let tests = tests();
     assert!(rows.len() > 20 && tests.len() > 500, "{} rows, {} tests", rows.len(), tests.len());
     for row in rows {

@@ -147,7 +147,7 @@ pub(crate) fn service(name: &str, ports: &Value) -> String {
 pub(crate) fn deployment(name: &str, replicas: u32, annotations: &Value, args: &[&str]) -> String {
     let container = json!({
         "name": "app",
-        "image": "outrigger/app:0.1.0",
+        "image": "localhost/outrigger/app:0.1.0",
         "args": args,
         // On a busy machine, an application without a share of its own hardly runs.
         "resources": { "requests": { "cpu": "20m" } },

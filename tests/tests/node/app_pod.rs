@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// Returns a container of the application.
 pub(crate) fn app(name: &str, args: &[&str]) -> Value {
-    json!({ "name": name, "image": "outrigger/app:0.1.0", "args": args })
+    json!({ "name": name, "image": "localhost/outrigger/app:0.1.0", "args": args })
 }
 
 /// Returns a user-supplied proxy with the injector's image.

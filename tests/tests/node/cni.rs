@@ -224,7 +224,7 @@ pub(crate) fn checking_pod(cluster: &Cluster, name: &str, is_requested: bool) ->
             "restartPolicy": "Never",
             "initContainers": [{
                 "name": "istio-validation",
-                "image": "outrigger/istio-init:0.1.0",
+                "image": "localhost/outrigger/istio-init:0.1.0",
                 "args": arguments,
                 "securityContext": {"runAsUser": 1337, "runAsGroup": 1337, "runAsNonRoot": true,
                     "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},

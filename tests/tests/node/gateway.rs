@@ -18,7 +18,7 @@ pub(crate) fn gateway_answers_and_captures_nothing(fixture: &Fixture) -> Result<
 
     let gateway = edge.get("pod/gateway")?;
     let proxy = proxy_of(&gateway)?;
-    assert_eq!(proxy["image"], "istio/proxyv2:1.28.0");
+    assert_eq!(proxy["image"], "docker.io/istio/proxyv2:1.28.0");
     assert_eq!(proxy["args"][1], "router");
     assert!(gateway["spec"]["initContainers"].is_null(), "{}", gateway["spec"]);
     let sysctl = json!({ "name": "net.ipv4.ip_unprivileged_port_start", "value": "0" });

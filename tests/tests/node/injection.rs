@@ -15,7 +15,7 @@ pub(crate) fn labelled_namespace_gets_sidecars(fixture: &Fixture) -> Result<()> 
         let init = named(&pod["spec"]["initContainers"], "istio-init");
         assert_eq!(
             init["securityContext"]["capabilities"],
-            json!({ "add": ["NET_ADMIN", "NET_RAW"], "drop": ["ALL"] }),
+            json!({ "add": ["NET_ADMIN"], "drop": ["ALL"] }),
         );
         let statuses = &pod["status"]["initContainerStatuses"];
         let ended = &named(statuses, "istio-init")["state"]["terminated"];

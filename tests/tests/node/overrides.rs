@@ -60,7 +60,7 @@ fn expect_own_proxy(shop: &Namespace<'_>, name: &str, list: &str) -> Result<()> 
     let expected = if list == "containers" { [1, 0] } else { [0, 1] };
     assert_eq!(proxies, expected, "{name}");
     let proxy = proxy_of(&injected)?;
-    assert_eq!(proxy["image"], "istio/proxyv2:1.28.0", "{name}");
+    assert_eq!(proxy["image"], "docker.io/istio/proxyv2:1.28.0", "{name}");
     assert_eq!(proxy["resources"]["requests"], json!({ "cpu": "7m", "memory": "128Mi" }), "{name}");
     assert_eq!(proxy["resources"]["limits"], json!({ "cpu": "1500m", "memory": "1Gi" }), "{name}");
     assert_eq!(variable(proxy, "TRUST_DOMAIN")?, "mine", "{name}");

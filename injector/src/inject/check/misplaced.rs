@@ -94,7 +94,8 @@ static PLACES: [Place; 2] = [
 ];
 
 /// Annotations that injection writes.
-const WRITTEN: [&str; 4] = [key::STATUS, key::OVERRIDES, key::CAPTURE, key::REVISION];
+const WRITTEN: [&str; 5] =
+    [key::STATUS, key::OVERRIDES, key::CAPTURE, key::ORIGINAL, key::REVISION];
 
 fn child<'v>(value: &'v Value, step: &str) -> Option<&'v Value> {
     match value {

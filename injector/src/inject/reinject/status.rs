@@ -92,6 +92,20 @@ impl InjectionStatus {
         }
     }
 
+    /// Removes the injected containers of a list. If there are no others, some belong to the
+    /// application: on reinjection, Istio changes them, lists them as injected and does not record
+    /// them.
+    pub(crate) fn remove_injected(&self, list: &str, containers: &mut Vec<Value>) {
+        let injected = self.names_of(list);
+        let is_injected =
+            |container: &Value| injected.iter().any(|name| container["name"] == **name);
+        if list == CONTAINERS && containers.iter().all(is_injected) {
+            containers.retain(|container| container["name"] != PROXY);
+        } else {
+            containers.retain(|container| !is_injected(container));
+        }
+    }
+
     /// True if the previous injection put a container of this name into this list.
     pub fn injected(&self, list: &str, name: &str) -> bool {
         self.names_of(list).iter().any(|injected| injected == name)
@@ -161,8 +175,7 @@ pub fn without<'a>(
         own.retain(|own| !present.contains(&own["name"]));
         kept.extend(own);
         if list == CONTAINERS && kept.is_empty() && proxies.is_empty() {
-            // Some belong to the application: on reinjection, Istio changes them, lists them as
-            // injected and does not record them.
+            // As in `remove_injected`.
             kept.extend(containers.iter().filter(|container| container["name"] != PROXY).cloned());
         }
         written.push((list, kept));

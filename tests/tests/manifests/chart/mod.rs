@@ -12,6 +12,7 @@ use e2e::helm::Helm;
 use e2e::programs::Programs;
 use serde_json::Value;
 
+pub(crate) use self::objects::with_complete_images;
 use crate::documents::manifests;
 
 fn helm() -> Helm {
@@ -19,7 +20,7 @@ fn helm() -> Helm {
 }
 
 /// Objects of the chart by kind and name.
-fn templated(values: &Value) -> BTreeMap<String, Value> {
+pub(crate) fn templated(values: &Value) -> BTreeMap<String, Value> {
     let text = helm().template(values).unwrap();
     let documents = text.split("---\n").filter(|text| text.contains("\nkind: "));
     by_name(documents.map(|text| ::documents::yaml::parse(text).unwrap()))
@@ -34,7 +35,7 @@ fn by_name(objects: impl IntoIterator<Item = Value>) -> BTreeMap<String, Value> 
 }
 
 /// Document in a `ConfigMap`.
-fn document(object: &Value, key: &str) -> Value {
+pub(crate) fn document(object: &Value, key: &str) -> Value {
     ::documents::yaml::parse(object["data"][key].as_str().unwrap()).unwrap()
 }
 

@@ -34,7 +34,9 @@ fn every_component_is_a_value_or_left_out() {
         folders.map(|folder| folder.unwrap().file_name().into_string().unwrap()).collect();
     let used = CASES.iter().flat_map(|case| case.components.iter().chain(case.over_tags));
     let tag = CASES.iter().filter(|case| !case.tags.is_empty()).map(|_| &"tag");
-    let used = used.chain(tag).chain(LEFT_OUT);
+    // With texts of its own, in crate::images.
+    let images = &["images", "mesh-images"];
+    let used = used.chain(tag).chain(LEFT_OUT).chain(images);
     assert_eq!(used.map(|name| (*name).to_owned()).collect::<BTreeSet<_>>(), folders);
     let page = fs::read_to_string(repository().join("docs/helm.md")).unwrap();
     let (_, page) = page.split_once("## Components as values").unwrap();
@@ -64,7 +66,7 @@ impl Case {
         if self.folder == "base" {
             // The base is for an istiod, whose version the proxy has.
             values["mesh"]["enabled"] = false.into();
-            values["global"]["proxy"]["image"] = "istio/proxyv2:1.28.0".into();
+            values["global"]["proxy"]["image"] = "docker.io/istio/proxyv2:1.28.0".into();
         }
         if let Some(revision) = self.revision {
             values["revision"] = revision.into();
@@ -105,7 +107,7 @@ fn compared(mut objects: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
 }
 
 /// Values with the images as the injector combines them, and without what it combines them of.
-pub(super) fn with_complete_images(mut values: Value) -> Value {
+pub(crate) fn with_complete_images(mut values: Value) -> Value {
     let global = values["global"].as_object_mut().unwrap();
     let [hub, tag] = ["hub", "tag"].map(|key| global.remove(key).unwrap());
     for key in ["proxy", "proxy_init"] {
