@@ -54,7 +54,7 @@ fn istio_kinds() -> String {
             "What each kind of objects does in a mesh of `pilot-discovery`. `istioctl x precheck` \
              lists the objects that have no effect ([move from istiod](../mesh-migration.md)); \
              `pilot-discovery` names each once in its log, and counts them in \
-             `outrigger_objects_without_effect`, those of the Gateway API apart.",
+             `outrigger_objects_without_effect`; it does not watch the Gateway API.",
         )
         .table(
             ["kind", "API group", "effect", "the mesh without it", "may restrict access"],
