@@ -76,6 +76,15 @@ fn privileges_follow_the_name_of_the_init_image() {
 }
 
 #[test]
+fn image_of_the_user_keeps_istios_privileges() {
+    let mut pod = pod(&json!({}));
+    pod["spec"]["initContainers"] =
+        json!([{"name": "istio-init", "image": "istio/proxyv2:1.28.0"}]);
+    let init = container(&injected_into(&json!({}), pod), "istio-init");
+    assert_eq!(init["securityContext"]["capabilities"]["add"], json!(["NET_ADMIN", "NET_RAW"]));
+}
+
+#[test]
 fn injected_volumes_reach_no_node() {
     for (name, condition, values, annotations) in cases() {
         let pod = injected(&values, &annotations);
@@ -103,19 +112,26 @@ fn privileges(security: &Value) -> String {
 }
 
 fn injected(values: &Value, annotations: &Value) -> Value {
+    injected_into(values, pod(annotations))
+}
+
+fn injected_into(values: &Value, pod: Value) -> Value {
     let values = values.to_string();
     let values = Some(Document { source: "the values", text: &values });
     let documents = Documents { values, ..Documents::default() };
     let process = Process { native_sidecars: true, ..Process::default() };
     let settings = Settings::parse(&documents, process).unwrap();
-    let pod = json!({
-        "metadata": {"name": "web", "labels": {"app": "web"}, "annotations": annotations},
-        "spec": {"containers": [{"name": "web", "image": "web:1"}]},
-    });
     match inject(&settings, Target::at_admission(pod, "shop")).unwrap() {
         InjectionOutcome::Injected(injection) => injection.pod,
         InjectionOutcome::Skipped { reason, .. } => panic!("{reason}"),
     }
+}
+
+fn pod(annotations: &Value) -> Value {
+    json!({
+        "metadata": {"name": "web", "labels": {"app": "web"}, "annotations": annotations},
+        "spec": {"containers": [{"name": "web", "image": "web:1"}]},
+    })
 }
 
 fn container(pod: &Value, name: &str) -> Value {

@@ -43,6 +43,9 @@ fn image(hub: &str, name: &str, tag: &str, variant: &str) -> String {
     }
 }
 
+/// The image that users write to request the overlay's.
+pub(crate) const AUTO: &str = "auto";
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,9 +4,10 @@
 use serde_json::{Map, Value, json};
 
 use super::context::Context;
-use super::image;
+use super::image::{self, AUTO};
 use crate::istio::capture_ports::with_port;
 use crate::istio::proxy_identity::{Identity, PROXY_UID};
+use crate::kubernetes::pod::{INIT_CONTAINERS, find};
 use crate::settings::annotations::key;
 
 pub(super) fn container(context: &Context<'_>) -> Value {
@@ -16,7 +17,7 @@ pub(super) fn container(context: &Context<'_>) -> Value {
     let mut put = |key: &str, value: Value| container.insert(key.to_owned(), value);
     put("name", if cni { "istio-validation" } else { "istio-init" }.into());
     let image = image::of_init(context);
-    let needs = Privileges::of_image(&image);
+    let privileges = Privileges::of_image(user_image(context).unwrap_or(&image));
     put("image", image.into());
     put("args", args(context).into());
     if !global.image_pull_policy.is_empty() {
@@ -31,7 +32,7 @@ pub(super) fn container(context: &Context<'_>) -> Value {
         put("env", env.into());
     }
     put("resources", context.resources());
-    put("securityContext", security_context(context, cni, needs));
+    put("securityContext", security_context(context, cni, privileges));
     Value::Object(container)
 }
 
@@ -87,6 +88,13 @@ pub(super) fn excluded_inbound_ports(context: &Context<'_>) -> String {
     let default = &context.values().global.proxy.exclude_inbound_ports;
     let excluded = context.annotations.or(key::EXCLUDE_INBOUND_PORTS, default);
     with_port(excluded, context.status_port())
+}
+
+/// Returns the image of a user-supplied init container, which takes the place of ours.
+fn user_image<'a>(context: &Context<'a>) -> Option<&'a str> {
+    let index = find(context.pod, INIT_CONTAINERS, "istio-init")?;
+    let image = context.pod["spec"][INIT_CONTAINERS][index]["image"].as_str();
+    image.filter(|image| !["", AUTO].contains(image))
 }
 
 /// Privileges of the container that programs the capture.

@@ -5,7 +5,7 @@ pub mod error;
 pub mod gateway;
 pub mod grpc_agent;
 pub mod grpc_simple;
-mod image;
+pub(crate) mod image;
 pub(crate) mod init_container;
 pub(crate) mod metadata;
 mod proxy_container;

@@ -8,8 +8,9 @@ use serde_json::{Map, Value, json};
 use super::{doubt, probes, remove_if_empty};
 use crate::inject::reinject::overrides::LONG;
 use crate::inject::reinject::status::{self, InjectionStatus, Overrides};
-use crate::inject::reinject::user_containers::{AUTO, respell_amounts};
+use crate::inject::reinject::user_containers::respell_amounts;
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, VALIDATION};
+use crate::overlay::image::AUTO;
 use crate::settings::annotations::key;
 use crate::settings::template_names;
 

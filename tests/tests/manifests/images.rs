@@ -40,19 +40,20 @@ fn one_component_sets_registry_and_tag_of_all_images() {
     let revision = [&texts[..], &[("revision", "revision", "canary")]].concat();
     let ours = ["istio-init", "pilot-discovery", "proxyv2", "sidecar-injector"];
     let proxy = "docker.io/istio/proxyv2:1.28.0";
-    let alone: (&[&str], _) = (&["istio-init", "sidecar-injector"], Some(proxy));
-    let cases: [(&str, &[&str], &[_], (&[&str], _)); 8] = [
-        ("base", &["images"], &texts, alone),
-        ("base", &["cni", "images"], &texts, alone),
-        ("base", &["istio-cni", "images"], &texts, alone),
-        ("base", &["openshift", "images"], &texts, alone),
-        ("base", &["istiod", "images"], &texts, (&["sidecar-injector"], None)),
-        ("mesh", &["mesh-images"], &texts, (&ours, None)),
-        ("mesh", &["mesh-images", "mesh-revision"], &revision, (&ours, None)),
-        ("cni", &["images"], &texts, (&["install-cni"], None)),
+    let alone = &["istio-init", "sidecar-injector"][..];
+    let node_agent = &["install-cni"][..];
+    let cases = [
+        ("base", &["images"][..], &texts[..], alone, Some(proxy)),
+        ("base", &["cni", "images"], &texts, alone, Some(proxy)),
+        ("base", &["istio-cni", "images"], &texts, alone, Some(proxy)),
+        ("base", &["openshift", "images"], &texts, alone, Some(proxy)),
+        ("base", &["istiod", "images"], &texts, &["sidecar-injector"], None),
+        ("mesh", &["mesh-images"], &texts, &ours, None),
+        ("mesh", &["mesh-images", "mesh-revision"], &revision, &ours, None),
+        ("cni", &["images"], &texts, node_agent, None),
     ];
     let programs = Programs::find().unwrap();
-    for (folder, components, texts, (ours, others)) in cases {
+    for (folder, components, texts, ours, others) in cases {
         let objects = split(&render(&programs, folder, components, texts).unwrap());
         let ours = ours.iter().map(|name| format!("{registry}/{name}:1.2.3"));
         let mut expected: Vec<_> = ours.chain(others.map(str::to_owned)).collect();

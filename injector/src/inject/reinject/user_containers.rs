@@ -11,6 +11,7 @@ use crate::inject::reinject::status::{InjectionStatus, Overrides};
 use crate::kubernetes::merge::{MergeError, without_nulls_and_directives};
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, find};
 use crate::kubernetes::{quantity, zero_fields};
+use crate::overlay::image::AUTO;
 
 /// User-supplied fields of the containers that overlays add.
 #[derive(Debug, Default)]
@@ -196,6 +197,3 @@ fn drop_assigned_user(own: &mut Value, original: &Value) {
 
 const RESOURCES: &str = "resources";
 const LISTS: [&str; 2] = [CONTAINERS, INIT_CONTAINERS];
-
-/// The image that users write to request the overlay's.
-pub(crate) const AUTO: &str = "auto";
