@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::tree::{Node, NodeKind};
 
-/// The scalars of a document's new value that are spelled otherwise than this program writes them.
+/// Spellings of the numbers, Booleans and nulls of a document's new value.
 ///
 /// The keys are the addresses of the scalars, which are fixed while the document is written.
 #[derive(Debug, Default)]
@@ -54,11 +54,9 @@ impl<'t> Spellings<'t> {
                 }
             }
             (NodeKind::Scalar(text), Value::Bool(_) | Value::Null | Value::Number(_), _)
-                if old == new && *text != new.to_string() =>
+                if old == new && !text.is_empty() && yaml::parse_file(text).as_ref() == Ok(new) =>
             {
-                if !text.is_empty() && yaml::parse_file(text).as_ref() == Ok(new) {
-                    self.0.insert(ptr::from_ref(new), text);
-                }
+                self.0.insert(ptr::from_ref(new), text);
             }
             _ => {}
         }

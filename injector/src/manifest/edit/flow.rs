@@ -127,17 +127,11 @@ impl Editor<'_> {
     }
 
     /// Replaces the value of an item.
-    pub(super) fn renew_in_flow(
-        &mut self,
-        item: &Item,
-        value: &Value,
-        layout: &Layout,
-    ) -> Result<(), YamlError> {
+    pub(super) fn renew_in_flow(&mut self, item: &Item, value: &Value, layout: &Layout) {
         self.certain = false;
         let (start, end) = (item.value.start, item.value.end);
         let space = if start == end && item.after == Some(start) { " " } else { "" };
         let text = format!("{space}{}", layout.value(value, self.block.spellings, self.source.eol));
         self.replace(start..end, text);
-        Ok(())
     }
 }

@@ -123,7 +123,10 @@ impl<'a> Editor<'a> {
         if is_fresh(&item.value) {
             return match around {
                 Around::Block(column) => self.renew_in_block(item, value, *column),
-                Around::Flow(layout) => self.renew_in_flow(item, value, layout),
+                Around::Flow(layout) => {
+                    self.renew_in_flow(item, value, layout);
+                    Ok(())
+                }
             };
         }
         self.inside(&item.value, value, item.after.unwrap_or(item.start))
