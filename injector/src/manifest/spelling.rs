@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::tree::{Node, NodeKind};
 
-/// The scalars of a document's new value that are spelled otherwise than this program writes them.
+/// Spellings of the numbers, Booleans and nulls of a document's new value.
 ///
 /// The keys are the addresses of the scalars, which are fixed while the document is written.
 #[derive(Debug, Default)]
@@ -54,19 +54,13 @@ impl<'t> Spellings<'t> {
                 }
             }
             (NodeKind::Scalar(text), Value::Bool(_) | Value::Null | Value::Number(_), _)
-                if old == new && is_other_spelling(text, new) =>
+                if old == new && !text.is_empty() && yaml::parse_file(text).as_ref() == Ok(new) =>
             {
                 self.0.insert(ptr::from_ref(new), text);
             }
             _ => {}
         }
     }
-}
-
-/// True if a text is read as the value, and is not what the value is written as.
-fn is_other_spelling(text: &str, value: &Value) -> bool {
-    let written = value.to_string();
-    !text.is_empty() && text != written && yaml::parse_file(text).as_ref() == Ok(value)
 }
 
 /// Returns the index of the old item that a new one comes from: an equal scalar, or a collection of
