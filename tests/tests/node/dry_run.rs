@@ -29,11 +29,15 @@ pub(crate) fn api_server_accepts_every_injected_example(fixture: &Fixture) -> Re
 
 pub(crate) fn api_server_accepts_every_injected_layout(fixture: &Fixture) -> Result<()> {
     let mut trial = Trial::new(fixture.cluster())?;
-    for layout in files(&repository().join("injector/testdata/kube-inject/edits"))? {
+    let layouts = files(&repository().join("injector/testdata/kube-inject/edits"))?;
+    for layout in layouts.into_iter().filter(|layout| !layout.ends_with(NOT_TEXT)) {
         trial.expect_accepted(&layout, &KubeInject::new(layout.clone()).run()?)?;
     }
     trial.end()
 }
+
+/// Its names are booleans and numbers to YAML, which Kubernetes refuses in a pod.
+const NOT_TEXT: &str = "aliased-spellings.yaml";
 
 #[expect(clippy::print_stdout, reason = "what is left out is said")]
 pub(crate) fn api_server_accepts_our_injection_of_istios_cases(fixture: &Fixture) -> Result<()> {
