@@ -300,11 +300,11 @@ fn present_authority(args: &IssueArgs, directory: &FileSet) -> Result<Option<Aut
     };
     let hint = "hint: --new-ca replaces it";
     let authority = Authority::from_pem(&certificate, &key)
-        .map_err(|error| anyhow::anyhow!("--out `{}`: {error}\n{hint}", args.out.display()))?;
+        .map_err(|error| anyhow::anyhow!("--out `{}`: {error}; {hint}", args.out.display()))?;
     let ca = authority.ca();
     anyhow::ensure!(
         ca.is_valid_at(Timestamp::now()),
-        "--out `{}`: the CA {} is not valid now, only from {} until {}\n{hint}",
+        "--out `{}`: the CA {} is not valid now, only from {} until {}; {hint}",
         args.out.display(),
         ca.name(),
         ca.not_before(),
