@@ -127,6 +127,7 @@ fn auto_uses_nftables_if_iptables_cannot_lock() {
     assert!(output.status.success(), "{stderr}");
     insta::assert_snapshot!(stderr, @r"
     warning: nftables is used in place of iptables: iptables-legacy-restore rejects: Fatal: can't open lock file /run/xtables.lock: Read-only file system
+      hint: iptables-legacy needs a lock file that it can write, /run/xtables.lock unless XTABLES_LOCKFILE names another; or use --backend nftables, which needs no lock
     14 rules are in force, by nftables, for IPv4
     ");
     assert_eq!(pod.dump(), expected.dump());
