@@ -269,7 +269,7 @@ fn ca(name: &str) -> WorkloadAuthority {
 fn step(
     handover: &mut Handover,
     minutes: i64,
-    published: Option<&Bundle>,
+    published: Option<&[Bundle]>,
 ) -> (String, Vec<String>) {
     let now = Timestamp::now() + SignedDuration::from_mins(minutes);
     let authority = handover.authority(now, SignedDuration::from_mins(5), published);
@@ -277,39 +277,65 @@ fn step(
     (name(authority.certificate()), authority.roots().certificates().iter().map(name).collect())
 }
 
+fn expect(signs: &str, roots: &[&str]) -> (String, Vec<String>) {
+    (signs.to_owned(), roots.iter().map(|&name| name.to_owned()).collect())
+}
+
 #[test]
 fn replaced_ca_hands_over_in_steps_of_the_propagation_delay() {
     let (old, new, now) = (Arc::new(ca("old")), Arc::new(ca("new")), Timestamp::now());
-    let expect = |signs: &str, roots: &[&str]| {
-        (signs.to_owned(), roots.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())
-    };
+    let alone = [old.roots().clone()];
+    let before = [old.roots().joined(new.roots().certificates())];
+    let after = [new.roots().joined(old.roots().certificates())];
+    let done = [new.roots().clone()];
     let mut handover = Handover::from_former(&old, Arc::clone(&new), now);
-    for (minutes, expected) in [
-        (0, expect("old", &["old", "new"])),
-        (4, expect("old", &["old", "new"])),
-        (6, expect("new", &["new", "old"])),
-        (10, expect("new", &["new", "old"])),
-        (12, expect("new", &["new"])),
+    for (minutes, published, expected) in [
+        (0, Some(&alone[..]), expect("old", &["old", "new"])),
+        // The delay begins when all namespaces have both roots.
+        (9, Some(&alone[..]), expect("old", &["old", "new"])),
+        (10, None, expect("old", &["old", "new"])),
+        (14, Some(&before[..]), expect("old", &["old", "new"])),
+        (16, Some(&before[..]), expect("new", &["new", "old"])),
+        (30, Some(&before[..]), expect("new", &["new", "old"])),
+        (34, Some(&after[..]), expect("new", &["new", "old"])),
+        (36, Some(&after[..]), expect("new", &["new"])),
+        (37, Some(&done[..]), expect("new", &["new"])),
     ] {
-        assert_eq!(step(&mut handover, minutes, None), expected, "after {minutes} minutes");
+        assert_eq!(step(&mut handover, minutes, published), expected, "after {minutes} minutes");
     }
     // Another replica was faster.
     let mut handover = Handover::from_former(&old, Arc::clone(&new), now);
-    let both = new.roots().joined(old.roots().certificates());
-    assert_eq!(step(&mut handover, 1, Some(old.roots())), expect("old", &["old", "new"]));
-    assert_eq!(step(&mut handover, 1, Some(&both)), expect("new", &["new", "old"]));
-    assert_eq!(step(&mut handover, 2, Some(new.roots())), expect("new", &["new"]));
+    assert_eq!(step(&mut handover, 1, Some(&alone)), expect("old", &["old", "new"]));
+    let some = [after[0].clone(), before[0].clone()];
+    assert_eq!(step(&mut handover, 1, Some(&some)), expect("old", &["old", "new"]));
+    assert_eq!(step(&mut handover, 1, Some(&after)), expect("new", &["new", "old"]));
+    assert_eq!(step(&mut handover, 2, Some(&done)), expect("new", &["new"]));
     // It was replaced while no replica ran.
     let mut handover = Handover::first(Arc::clone(&new), now);
-    assert_eq!(step(&mut handover, 0, None), expect("new", &["new"]));
     handover.retain(old.roots(), now);
-    assert_eq!(step(&mut handover, 0, Some(old.roots())), expect("new", &["new", "old"]));
-    assert_eq!(step(&mut handover, 6, Some(&both)), expect("new", &["new"]));
+    assert_eq!(step(&mut handover, 0, Some(&alone)), expect("new", &["new", "old"]));
+    assert_eq!(step(&mut handover, 6, Some(&after)), expect("new", &["new"]));
     // The operator had published the new root before.
-    let known = Arc::new(old.with_roots(old.roots().joined(new.roots().certificates())));
+    let known = Arc::new(old.with_roots(before[0].clone()));
     let mut handover = Handover::from_former(&known, Arc::clone(&new), now);
-    assert_eq!(step(&mut handover, 0, Some(known.roots())), expect("new", &["new", "old"]));
+    assert_eq!(step(&mut handover, 0, Some(&before)), expect("new", &["new", "old"]));
     // A CA that has expired signs no longer.
     let mut handover = Handover::from_former(&old, new, now);
-    assert_eq!(step(&mut handover, 3 * 24 * 60, None).0, "new");
+    assert_eq!(step(&mut handover, 3 * 24 * 60, Some(&alone)).0, "new");
+}
+
+/// Otherwise replicas that have seen different histories would rewrite each other's order for ever.
+#[test]
+fn order_of_roots_follows_from_the_files_alone() {
+    let (own, other, now) = (ca("own"), ca("other"), Timestamp::now());
+    let both = own.roots().joined(other.roots().certificates());
+    let reversed = other.roots().joined(own.roots().certificates());
+    let files = Arc::new(own.with_roots(reversed.clone()));
+    let mut restarted = Handover::first(Arc::clone(&files), now);
+    restarted.retain(&reversed, now);
+    let mut changed = Handover::from_former(&Arc::new(own), Arc::clone(&files), now);
+    for handover in [&mut restarted, &mut changed] {
+        let found = step(handover, 0, Some(&[both.clone()]));
+        assert_eq!(found, expect("own", &["own", "other"]));
+    }
 }

@@ -42,7 +42,7 @@ impl Found {
 }
 
 /// True for kinds whose objects in the root namespace apply to other namespaces.
-fn applies_from_root(kind: &IstioKind) -> bool {
+pub(super) fn applies_from_root(kind: &IstioKind) -> bool {
     kind.group != GATEWAY_API
         && (kind.access == Access::Opens || ["Sidecar", "Telemetry"].contains(&kind.kind))
 }

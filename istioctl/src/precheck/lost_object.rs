@@ -42,7 +42,7 @@ impl LostObject {
         })
     }
 
-    fn kind(&self) -> &'static IstioKind {
+    pub(super) fn kind(&self) -> &'static IstioKind {
         &ISTIO_KINDS[self.kind]
     }
 

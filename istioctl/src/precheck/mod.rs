@@ -58,7 +58,7 @@ impl Precheck {
             });
             found.map_err(Failure::from_error)?
         } else {
-            self.of_files(namespace, streams)
+            self.of_files(namespace, control_plane, streams)
         };
         let text = match self.output {
             Form::Table if lost.is_empty() => String::new(),
@@ -77,7 +77,7 @@ impl Precheck {
     }
 
     /// Reads the objects of files. Those without a namespace are of the one of the flag.
-    fn of_files(&self, namespace: &str, streams: &mut Streams<'_>) -> Found {
+    fn of_files(&self, namespace: &str, root: &str, streams: &mut Streams<'_>) -> Found {
         let (files, errors) = inputs::read("--filename ", &self.filename, self.recursive, streams);
         let mut found = Found { errors, ..Found::default() };
         let default = if namespace.is_empty() { "default" } else { namespace };
@@ -97,7 +97,10 @@ impl Precheck {
                 }
             }
         }
-        found.lost.retain(|it| namespace.is_empty() || it.namespace == namespace);
+        found.lost.retain(|it| {
+            let applies = it.namespace == root && applies_from_root(it.kind());
+            namespace.is_empty() || it.namespace == namespace || applies
+        });
         found.lost.sort();
         found
     }

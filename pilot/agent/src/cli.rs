@@ -130,7 +130,7 @@ fn run_istio_init(iptables: &IptablesArgs) -> Result<ExitCode> {
     let Some(program) = candidates.find(|candidate: &PathBuf| candidate.is_file()) else {
         bail!(
             "istio-iptables: there is no istio-init beside {} or in PATH; hint: use an image that \
-             has it, or the image outrigger/istio-init for the init container",
+             has it, or the image istio-init of this project for the init container",
             own.display()
         );
     };

@@ -38,12 +38,29 @@ pub struct AuthorizationPolicies {
 }
 
 impl AuthorizationPolicy {
-    /// Reads an object; `None` if it restricts no caller of a sidecar. Its rules are not read: each
-    /// one restricts. A part that cannot be read selects more, never less.
+    /// Reads an object; `None` if it restricts no caller of a sidecar, such as one that denies by no
+    /// rule, or allows all by a rule without conditions. Other rules are not read: each one
+    /// restricts. A part that cannot be read selects more, never less.
     pub fn from_object(object: &Value) -> Option<Self> {
         let text = |key: &str| object["metadata"][key].as_str().filter(|it| !it.is_empty());
         let is_dry_run = object["metadata"]["annotations"][DRY_RUN] == "true";
-        if is_dry_run || object["spec"]["action"] == "AUDIT" {
+        let rules = &object["spec"]["rules"];
+        let has_no_rule = rules.is_null() || rules.as_array().is_some_and(Vec::is_empty);
+        let allows_all = || {
+            let mut rules = rules.as_array().into_iter().flatten();
+            rules.any(|rule| rule.as_object().is_some_and(serde_json::Map::is_empty))
+        };
+        let is_open = match &object["spec"]["action"] {
+            Value::Null => allows_all(),
+            Value::String(action) => match &**action {
+                "AUDIT" => true,
+                "DENY" => has_no_rule,
+                "ALLOW" => allows_all(),
+                _ => false,
+            },
+            _ => false,
+        };
+        if is_dry_run || is_open {
             return None;
         }
         Some(Self {
@@ -188,6 +205,11 @@ mod tests {
             ("shop", json!({"action": "DENY", "selector": web, "rules": [{}]}), &["shop/web"]),
             ("shop", json!({"action": "CUSTOM", "provider": {"name": "a"}}), shop),
             ("shop", json!({"action": "AUDIT"}), &[]),
+            ("shop", json!({"action": "DENY"}), &[]),
+            ("shop", json!({"rules": [{}]}), &[]),
+            ("shop", json!({"action": "ALLOW", "rules": [{"to": []}, {}]}), &[]),
+            ("shop", json!({"action": "ALLOW", "rules": [{"to": []}]}), shop),
+            ("shop", json!({"action": "CUSTOM", "rules": [{}]}), shop),
             ("other", json!({}), &[]),
             ("istio-system", json!({"selector": web}), both),
             ("istio-system", json!({}), &["shop/web", "shop/api", "bank/web"]),
@@ -214,6 +236,8 @@ mod tests {
             json!({"targetRefs": "web"}),
             json!({"targetRefs": [1]}),
             json!({"action": 2}),
+            json!({"action": "DENY", "rules": "none"}),
+            json!({"rules": [1]}),
         ] {
             assert_eq!(closed(&policy("shop", &spec)), ["shop/web", "shop/api"], "{spec}");
         }

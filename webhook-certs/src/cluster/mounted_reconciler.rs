@@ -5,7 +5,7 @@ use std::mem::replace;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::{Notify, watch};
 
 use super::api::ClusterApi;
@@ -38,6 +38,8 @@ pub(super) struct MountedReconciler<'a> {
     handover: Option<Handover>,
     /// True once the published roots were compared with those of the files.
     knows_published: bool,
+    /// Time from which the first CA signs even if the published roots are unknown.
+    first_due: Option<Timestamp>,
     /// CA of the served leaf.
     issuer: Option<TrustedCa>,
 }
@@ -66,6 +68,7 @@ impl<'a> MountedReconciler<'a> {
             used: None,
             handover: None,
             knows_published: false,
+            first_due: None,
             issuer: None,
         }
     }
@@ -130,12 +133,22 @@ impl<'a> MountedReconciler<'a> {
     fn hand_over(&mut self, roots: Option<&Snapshot>, now: Timestamp) {
         let Some(handover) = &mut self.handover else { return };
         let is_first = roots.is_some() && !replace(&mut self.knows_published, true);
-        let published = roots.and_then(|roots| roots.of_namespace(&self.options.namespace));
-        if let Some(published) = published.as_ref().filter(|_| is_first) {
-            handover.retain(published, now);
+        let own = roots.and_then(|roots| roots.of_namespace(&self.options.namespace));
+        if let Some(own) = own.filter(|_| is_first) {
+            handover.retain(&own, now);
+        }
+        let published = match roots {
+            Some(roots) => Some(roots.published().bundles),
+            // Nothing is published.
+            None => self.api.roots.is_none().then(Vec::new),
+        };
+        // Certificates that are signed before carry the new roots alone.
+        let first_due = *self.first_due.get_or_insert(now + UNKNOWN_ROOTS);
+        if published.is_none() && now < first_due && self.authority.borrow().is_none() {
+            return;
         }
         let delay = self.options.parameters.propagation_delay;
-        let current = handover.authority(now, delay, published.as_ref());
+        let current = handover.authority(now, delay, published.as_deref());
         self.authority.send_if_modified(|authority| {
             let is_same = authority.as_ref().is_some_and(|authority| {
                 authority.certificate() == current.certificate()
@@ -179,5 +192,7 @@ impl<'a> MountedReconciler<'a> {
     }
 }
 
+/// Longest wait for the published roots before the first CA signs.
+const UNKNOWN_ROOTS: SignedDuration = SignedDuration::from_secs(20);
 /// Interval at which the files are read.
 const BETWEEN_READS: Duration = Duration::from_secs(10);

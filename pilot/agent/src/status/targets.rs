@@ -38,8 +38,10 @@ impl ScrapeTarget {
         if matches!(raw.scrape.to_ascii_lowercase().as_str(), "false" | "f" | "0") {
             return Ok(Vec::new());
         }
+        let scheme = scheme(&raw.scheme)
+            .ok_or_else(|| TargetError::new(SCHEME, TargetProblem::Scheme(raw.scheme.clone())))?;
         let parse = |source, port: &str, path: &str| {
-            Self::parse(port.trim(), path.trim(), options.port)
+            Self::parse(scheme, port.trim(), path.trim(), options.port)
                 .map_err(|problem| TargetError::new(source, problem))
         };
         if let Some(targets) = options.scrape_targets.as_deref().filter(|text| !is_blank(text)) {
@@ -62,10 +64,8 @@ impl ScrapeTarget {
         if options.prometheus_annotations.is_none() {
             return Ok(Vec::new());
         }
-        let scheme = scheme(&raw.scheme)
-            .ok_or_else(|| TargetError::new(SCHEME, TargetProblem::Scheme(raw.scheme.clone())))?;
         let port = if is_blank(&raw.port) { DEFAULT_PORT } else { &raw.port };
-        parse(PORT, port, &raw.path).map(|target| vec![Self { scheme, ..target }])
+        parse(PORT, port, &raw.path).map(|target| vec![target])
     }
 
     /// Returns a warning for each unknown field of the variable.
@@ -78,7 +78,12 @@ impl ScrapeTarget {
             .collect()
     }
 
-    fn parse(port: &str, path: &str, status_port: u16) -> Result<Self, TargetProblem> {
+    fn parse(
+        scheme: Scheme,
+        port: &str,
+        path: &str,
+        status_port: u16,
+    ) -> Result<Self, TargetProblem> {
         let number = port.parse::<u16>().ok().filter(|number| *number > 0);
         let number = number.ok_or_else(|| TargetProblem::Port(port.to_owned()))?;
         let owner = proxy_ports::owner(number);
@@ -91,7 +96,6 @@ impl ScrapeTarget {
             path => format!("/{path}"),
         };
         let valid = PathAndQuery::try_from(escape(path.as_bytes()));
-        let scheme = Scheme::Http;
         Ok(Self { scheme, port: number, path: valid.map_err(|_| TargetProblem::Path(path))? })
     }
 }

@@ -93,9 +93,15 @@ impl DocumentReader<'_> {
             (version, kind) if is_of_istio(version) => {
                 let text = |key: &str| value["metadata"][key].as_str().filter(|it| !it.is_empty());
                 let namespace = text("namespace").unwrap_or(DEFAULT_NAMESPACE);
-                let name = text("name");
-                let name =
-                    name.ok_or_else(|| self.error(&format!("{kind} without metadata.name")))?;
+                let Some(name) = text("name") else {
+                    let problem = self.error(&format!("{kind} without metadata.name"));
+                    // Others change nothing, such as an IstioOperator.
+                    if ["AuthorizationPolicy", "PeerAuthentication"].contains(&kind) {
+                        return Err(problem);
+                    }
+                    self.file.warnings.push(problem);
+                    return Ok(());
+                };
                 let key = ObjectKey::new(namespace, name);
                 let title = format!("{kind} {key}");
                 self.add_once((kind.to_owned(), key), &title, value, |objects| &mut objects.istio)
