@@ -335,7 +335,7 @@ fn order_of_roots_follows_from_the_files_alone() {
     restarted.retain(&reversed, now);
     let mut changed = Handover::from_former(&Arc::new(own), Arc::clone(&files), now);
     for handover in [&mut restarted, &mut changed] {
-        let found = step(handover, 0, Some(&[both.clone()]));
+        let found = step(handover, 0, Some(std::slice::from_ref(&both)));
         assert_eq!(found, expect("own", &["own", "other"]));
     }
 }

@@ -7,7 +7,8 @@ use super::context::Context;
 use super::image::{self, AUTO};
 use crate::istio::capture_ports::with_port;
 use crate::istio::proxy_identity::{Identity, PROXY_UID};
-use crate::kubernetes::pod::{INIT_CONTAINERS, find};
+use crate::json::short;
+use crate::kubernetes::pod::INIT_CONTAINERS;
 use crate::settings::annotations::key;
 
 pub(super) fn container(context: &Context<'_>) -> Value {
@@ -17,7 +18,7 @@ pub(super) fn container(context: &Context<'_>) -> Value {
     let mut put = |key: &str, value: Value| container.insert(key.to_owned(), value);
     put("name", if cni { "istio-validation" } else { "istio-init" }.into());
     let image = image::of_init(context);
-    let privileges = Privileges::of_image(user_image(context).unwrap_or(&image));
+    let privileges = Privileges::of_image(user_image(context).as_deref().unwrap_or(&image));
     put("image", image.into());
     put("args", args(context).into());
     if !global.image_pull_policy.is_empty() {
@@ -90,11 +91,19 @@ pub(super) fn excluded_inbound_ports(context: &Context<'_>) -> String {
     with_port(excluded, context.status_port())
 }
 
-/// Returns the image of a user-supplied init container, which takes the place of ours.
-fn user_image<'a>(context: &Context<'a>) -> Option<&'a str> {
-    let index = find(context.pod, INIT_CONTAINERS, "istio-init")?;
-    let image = context.pod["spec"][INIT_CONTAINERS][index]["image"].as_str();
-    image.filter(|image| !["", AUTO].contains(image))
+/// Returns the image of a user-supplied init container, which takes the place of ours: that of the
+/// record of an earlier injection, or of the pod.
+fn user_image(context: &Context<'_>) -> Option<String> {
+    let image_in = |containers: &Value| {
+        let mut containers = containers.as_array().into_iter().flatten();
+        let own = containers.find(|container| container["name"] == "istio-init")?;
+        let image = own["image"].as_str().filter(|image| !["", AUTO].contains(image));
+        image.map(str::to_owned)
+    };
+    let record = context.pod["metadata"]["annotations"][key::OVERRIDES].as_str();
+    let record = record.and_then(short::parse::<Value>);
+    let recorded = record.and_then(|record| image_in(&record[INIT_CONTAINERS]));
+    recorded.or_else(|| image_in(&context.pod["spec"][INIT_CONTAINERS]))
 }
 
 /// Privileges of the container that programs the capture.

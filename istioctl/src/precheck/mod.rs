@@ -10,7 +10,7 @@ use injector::manifest::Document;
 use mesh::istio_kinds::Access;
 use serde_json::Value;
 
-use self::from_cluster::Found;
+use self::from_cluster::{Found, applies_from_root};
 use self::lost_object::LostObject;
 use crate::cluster::{Cluster, ClusterClient};
 use crate::exit_code::CommandOutcome;
