@@ -129,7 +129,7 @@ const EXPECTED: &[Expected] = &[
             INJECT,
             "prometheus-https.yaml",
             0,
-            &[r#"prometheus.io/scheme: "http""#, r#""scheme":"https""#],
+            &[r#"prometheus.io/scheme: "http""#, r#""port":"8443","scheme":"https""#],
         )
     },
     row(INJECT, "sctp-port.yaml", 0, &["1 injected"]),
