@@ -60,10 +60,7 @@ impl<'a> Context<'a> {
         let labels = workload.map_or(&proxy.labels, |workload| &workload.labels);
         let targets = workload.map(|workload| snapshot.inbound_targets(workload));
         let root_namespace = &mesh.root_namespace;
-        let closing =
-            |labels| authorization.closing(root_namespace, snapshot, &proxy.namespace, labels);
-        // A pod may have the address of one that is gone.
-        let closing = closing(labels).or_else(|| closing(&proxy.labels));
+        let closing = authorization.closing(root_namespace, snapshot, &proxy.namespace, labels);
         Self {
             snapshot,
             mesh,
