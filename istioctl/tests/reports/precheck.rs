@@ -32,7 +32,7 @@ pub(crate) fn lists_lost_objects(server: &ApiServers) {
         ("moves", "AuthorizationPolicy", "nothing", json!({})),
         ("moves", "VirtualService", "web", json!({"hosts": ["web"]})),
         ("stays", "VirtualService", "api", json!({"hosts": ["api"]})),
-        (&control_plane, "AuthorizationPolicy", "mesh", json!({"action": "DENY"})),
+        (&control_plane, "AuthorizationPolicy", "mesh", json!({"action": "DENY", "rules": [{}]})),
         (&control_plane, "VirtualService", "edge", json!({"hosts": ["edge"]})),
     ];
     for (namespace, kind, name, spec) in objects {

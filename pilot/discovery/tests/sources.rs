@@ -87,7 +87,7 @@ fn unreadable_object_stops_no_watch() {
     });
     cluster.apply(0, AUTHORIZATION_DEFINITION, &definition);
     let plain = json!({"apiVersion": "security.istio.io/v1beta1", "kind": "AuthorizationPolicy",
-        "metadata": {"name": "plain", "namespace": "shop"}, "spec": {"action": "DENY"}});
+        "metadata": {"name": "plain", "namespace": "shop"}, "spec": {"action": "DENY", "rules": [{}]}});
     let path = |name: &str| format!("{AUTHORIZATION_POLICIES}/{name}");
     until("the definitions are established", || {
         cluster.try_apply(0, POLICY, &policy(&json!({"mtls": {"mode": "STRICT"}})))?;

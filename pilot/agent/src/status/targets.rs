@@ -247,7 +247,7 @@ mod tests {
             (Some(r#"{"path":"/a b?m[]={j=\"x\"}"}"#), None, &["80/a%20b?m[]=%7Bj=%22x%22%7D"]),
             (Some(r#"{"port":"8443","scheme":"HTTPS"}"#), None, &["https 8443/metrics"]),
             (Some(r#"{"port":"8080","scheme":"http"}"#), None, &["8080/metrics"]),
-            (Some(r#"{"scheme":"https","targets":[{"port":"81"}]}"#), None, &["81/metrics"]),
+            (Some(r#"{"scheme":"https","targets":[{"port":"81"}]}"#), None, &["https 81/metrics"]),
             (Some(r#"{"scrape":"false","port":"8080"}"#), Some("81"), &[]),
             (Some(targets), None, &["81/a", "82/metrics"]),
             (Some(targets), Some("90:/b"), &["90/b"]),
