@@ -50,14 +50,14 @@ impl AuthorizationPolicy {
             let mut rules = rules.as_array().into_iter().flatten();
             rules.any(|rule| rule.as_object().is_some_and(serde_json::Map::is_empty))
         };
-        let is_open = match &object["spec"]["action"] {
-            Value::Null => allows_all(),
-            Value::String(action) => match &**action {
-                "AUDIT" => true,
-                "DENY" => has_no_rule,
-                "ALLOW" => allows_all(),
-                _ => false,
-            },
+        let action = match &object["spec"]["action"] {
+            Value::Null => Some("ALLOW"),
+            action => action.as_str(),
+        };
+        let is_open = match action {
+            Some("ALLOW") => allows_all(),
+            Some("AUDIT") => true,
+            Some("DENY") => has_no_rule,
             _ => false,
         };
         if is_dry_run || is_open {
